@@ -1,5 +1,5 @@
 """Adapt the default detector to your documents.
 
-A chat model or rules write statements about the documents. The statements are checked and used for training, and the
-new detector is kept only if it is better.
+A chat model or fixed rules write statements about the documents. The detector is trained further on the statements that
+pass all checks, and the new detector is kept only if it is better.
 """

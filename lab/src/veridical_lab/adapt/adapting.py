@@ -1,6 +1,6 @@
-"""Train the default detector further on documents.
+"""Train the default detector further on your documents.
 
-The new detector is kept only if it is better on other documents of the same kind.
+The new detector is kept only if it is better on documents of the same kind that it was not trained on.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class Adapting:
     """Options for adapting the default detector.
 
     Attributes:
-        tokens: The number of tokens to train on.
-        rate: The encoder's peak learning rate.
-        general: The largest number of general examples to add for each example about the documents.
-        bf16: Whether training computes matrix products in bf16 if the device has it.
+        tokens: How many tokens to train on.
+        rate: The highest learning rate of the encoder.
+        general: For each example made from your documents, at most this many general examples are added.
+        bf16: Whether training computes matrix products in bf16 if the device supports it.
         seed: The random seed.
     """
 
@@ -72,11 +72,12 @@ class Adapted:
     """The result of an adaptation.
 
     Attributes:
-        kept: Whether the new detector is better on the held-out documents, and surely not worse elsewhere.
-        figures: The figures for each kind of data ("documents", "general"): n, ROC AUC and balanced accuracy before and
-            after, the gain in ROC AUC with its 95% interval, and the ROC AUC by label.
-        documents: The number of documents, passages and examples by part.
-        statements: What the chat model wrote and what was dropped. Empty if there was no model.
+        kept: Whether the new detector was kept, because it is better on the held-out documents and surely not much
+            worse elsewhere.
+        figures: What was measured on each kind of data ("documents", "general"): n, ROC AUC and balanced accuracy
+            before and after, the gain in ROC AUC with its 95% interval, and the ROC AUC for each label.
+        documents: How many examples, documents and wrong examples each part has.
+        statements: What the chat model wrote and what was dropped. Empty if no chat model wrote statements.
         notes: What you should know about the result.
     """
 
@@ -95,17 +96,18 @@ def material(
     seed: int = 0,
     progress: Callable[[str, int, int], None] = lambda step, done, total: None,
 ) -> tuple[dict[str, list[Example]], Statements, list[str]]:
-    """Return examples about documents by part ("train", "valid", "test"), what a model wrote, and notes.
+    """Make examples from documents for each part ("train", "valid", "test").
 
-    If there is no model, sentences of the documents are used as statements. Rules rewrite them and put errors into
-    them.
+    You also get what a chat model wrote, and notes. Fixed rules turn sentences of the documents into statements, by
+    rewriting them and putting errors into some of them. A chat model can write further statements. If one does, the
+    parts "valid" and "test" contain only what it wrote.
 
     Args:
         documents: Files, and folders with files.
-        model: The chat model that writes statements. If it is None, only rules are used.
-        labeller: The chat model that labels the statements without seeing their labels. Default: `model`.
+        model: The chat model that writes statements. With None, only rules make statements.
+        labeller: The chat model that labels the statements again without seeing their first labels. Default: `model`.
         seed: The random seed.
-        progress: A function that is called with a step, the number done and the total.
+        progress: A function that is called with the name of a step, how much of it is done, and the total.
 
     Raises:
         InputError: A path does not exist, or the documents have too little text.
@@ -132,7 +134,7 @@ def material(
 
 
 def _by_rules(passages: Sequence[Passage], seed: int) -> list[Example]:
-    """Return sentences of the passages, rewritten, and some with errors by rule."""
+    """Make examples from sentences of the passages, by rewriting them and putting errors into some of them."""
     recipe = Recipe(faithful=0.4, rewrite=0.6, source_words=(40, 400), clutter=0.0)
     made = training_examples([passage.text for passage in passages], recipe, name="rules", seed=seed)
     names = [passage.document for passage in passages]
@@ -150,20 +152,21 @@ def adapt(
     stop: Callable[[], bool] = lambda: False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Adapted:
-    """Adapt the default detector to documents, and write it to the folder `out` if it is good enough.
+    """Adapt the default detector to documents, and write the new detector to the folder `out` if it is good enough.
 
-    The detector must pass two tests. On the test documents, the lower end of the 95% interval of the gain in ROC AUC
-    must be above 0. On general examples, it must be above -0.02.
+    The new detector must pass two tests. Each looks at the gain in ROC AUC over the old detector, and at the lower end
+    of the 95% interval of this gain. On the test documents, the lower end must be above 0. On general examples, it must
+    be above -0.02.
 
-    The folder `OUT.work` keeps the checkpoint, the detector and the report `adapted.json`. If a call is interrupted,
-    the next one continues from there.
+    The folder `OUT.work` keeps the checkpoint, the new detector and the report `adapted.json`. If a call is
+    interrupted, the next one continues from there.
 
     Args:
         documents: Files, and folders with files.
         out: The folder to write.
         options: How to train.
-        model: The chat model that writes statements. If it is None, only rules are used.
-        labeller: The chat model that labels the statements without seeing their labels. Default: `model`.
+        model: The chat model that writes statements. With None, only rules make statements.
+        labeller: The chat model that labels the statements again without seeing their first labels. Default: `model`.
         detector: The folder of the detector to train further.
         stop: A function that is called after every step. If it returns true, training saves a checkpoint and raises
             `TrainingStopped`.
@@ -203,7 +206,7 @@ def adapt(
 
 
 def _check_work(work: Path, run: str) -> None:
-    """Note in the work folder which run it belongs to; raise `InputError` if it belongs to another one."""
+    """Write into the work folder which run the folder belongs to. If that is another run, raise `InputError`."""
     file = work / "run.txt"
     if file.is_file() and file.read_text("utf-8") != run:
         raise InputError(
@@ -229,7 +232,7 @@ def further_trained(
 
     Args:
         parts: The examples about the documents. "train" trains the encoder, and "valid" fits the regressions.
-        general: General examples that are also used to fit the regressions.
+        general: General examples on which the regressions are fitted, too.
         work: The folder for the checkpoint and the encoder.
         out: The folder to write.
         training: How to train.
@@ -269,7 +272,7 @@ def _counts(parts: Mapping[str, list[Example]]) -> dict[str, Any]:
 
 
 def _statements(found: Statements, parts: Mapping[str, list[Example]]) -> dict[str, Any]:
-    """Return what a model wrote, and how far the statements alone give their labels away (ROC AUC, .5 is best)."""
+    """Report what a model wrote, and how far the statements alone give away their labels (ROC AUC, 0.5 is best)."""
     if not found.written:
         return {}
     alone = ResponseWords().fit(parts["train"])
@@ -286,7 +289,7 @@ def _statements(found: Statements, parts: Mapping[str, list[Example]]) -> dict[s
 
 
 def compared(examples: Sequence[Example], before: Default, after: Default) -> dict[str, Any]:
-    """Return the figures of two detectors on the same examples, with the gain in ROC AUC and its 95% interval."""
+    """Measure two detectors on the same examples, and the gain in ROC AUC with its 95% interval."""
     cases = [example.case for example in examples]
     labels = np.array([bool(example.gold.hallucination) for example in examples])
     scores = [_scores(detector, cases) for detector in (before, after)]
@@ -313,7 +316,7 @@ def compared(examples: Sequence[Example], before: Default, after: Default) -> di
 
 
 def _of_kind(examples: Sequence[Example], scores: Floats, kind: str) -> float | None:
-    """Return the ROC AUC of examples of a label against supported ones."""
+    """Compute the ROC AUC of the examples with one label against the supported examples."""
     groups = [dict(example.group).get("label", "") for example in examples]
     chosen = np.array(
         [group == kind or not example.gold.hallucination for group, example in zip(groups, examples, strict=True)]
@@ -325,6 +328,6 @@ def _of_kind(examples: Sequence[Example], scores: Floats, kind: str) -> float | 
 
 
 def _scores(detector: Default, cases: Sequence[Case]) -> Floats:
-    """Return the score of each response; 0.5 if it was not judged."""
+    """Return the score of each response, or 0.5 for a response that could not be judged."""
     found = [judgement.hallucination for judgement in judge(detector, cases)]
     return np.array([0.5 if score is None else score for score in found])

@@ -1,8 +1,8 @@
 """General examples that come with the laboratory.
 
-Training on your documents also uses these examples, so that the detector does not forget other texts. They are a part
-of our own written statements, pairs and answers about invented passages and passages of Wikipedia (CC BY-SA 4.0). To
-draw them again, run `python -m veridical_lab.adapt.general DATA`.
+When you train on your documents, some of these examples are mixed in, so that the detector does not forget other texts.
+They are drawn from the statements, pairs and answers that we wrote ourselves about invented passages and passages of
+Wikipedia (CC BY-SA 4.0). To draw them again, run `python -m veridical_lab.adapt.general DATA`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _COUNTS = {"train": 3000, "valid": 1000}
 
 
 def general_examples(part: str) -> list[Example]:
-    """Return the general examples of a part, "train" or "valid"."""
+    """Load the general examples of a part, "train" or "valid"."""
     data = (files("veridical_lab.adapt") / f"general.{part}.jsonl.gz").read_bytes()
     return [decode(line) for line in gzip.decompress(data).decode("utf-8").splitlines()]
 
 
 def draw(data: Path, out: Path) -> None:
-    """Write the general examples of both parts to the folder `out`. The folder `data` must contain `written/`."""
+    """Draw the general examples of both parts from the folder `written` in `data`, and write them into `out`."""
     for part, count in _COUNTS.items():
         drawn: list[Example] = []
         for name in WRITTEN_SETS:

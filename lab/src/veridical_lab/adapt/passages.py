@@ -1,4 +1,4 @@
-"""Cut documents into passages that statements are written about."""
+"""Cut documents into passages, about which statements are then written."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Passage:
     """A passage of a document.
 
     Attributes:
-        id: The document's name and the passage's number in it, such as "terms.pdf/3".
-        document: The document's name, by which training and test data are split.
+        id: The name of the document and the number of the passage in it, such as "terms.pdf/3".
+        document: The name of the document. All passages of a document go into the same part of the data.
         text: The text of the passage.
     """
 
@@ -32,9 +32,9 @@ class Passage:
 
 
 def passages(text: str, document: str) -> Iterator[Passage]:
-    """Yield the passages of a text, which are whole sentences with 60 to 180 words.
+    """Cut a text into passages of whole sentences, with 60 to 180 words each.
 
-    If there is a shorter rest at the end, it is left out.
+    What is left at the end is dropped if it has fewer words.
     """
     taken: list[str] = []
     size = number = 0
@@ -55,10 +55,10 @@ def passages(text: str, document: str) -> Iterator[Passage]:
 
 
 def read_passages(paths: Iterable[Path]) -> tuple[list[Passage], list[str]]:
-    """Return the passages of documents, and a note for each file that cannot be read.
+    """Read documents and cut them into passages, with a note for each file that cannot be read.
 
     Args:
-        paths: Files or folders. The files in a folder and in its subfolders are read.
+        paths: Files or folders. In a folder and its subfolders, all files of a readable kind are read.
 
     Raises:
         InputError: A path does not exist, or no document has a passage.

@@ -1,7 +1,7 @@
 """Let a chat model write statements about passages, and check every statement before it is used for training.
 
-A statement is dropped if its form is broken, if its label cannot be right, or if the model gives it another label when
-it does not see the first one. The reasons are counted.
+A statement is dropped if it is malformed, if its label cannot be right, or if a chat model that does not see this label
+gives it another one. The reasons are counted.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ _COPY = 0.97  # the similarity from which a text is a sentence of the passage
 
 @dataclass(slots=True)
 class Statements:
-    """The statements that are kept, and what was dropped.
+    """The statements that were kept, and how many were dropped and why.
 
     Attributes:
         examples: Labelled statements and answers. Their group `label` is entailment, contradiction or neutral.
-        written: The number of statements that the model wrote.
-        dropped: The number of dropped statements by reason (`REASONS`).
-        usage: The usage of the model's calls. None if there was none.
+        written: How many statements the model wrote.
+        dropped: How many statements were dropped for each reason (`REASONS`).
+        usage: What the calls of the chat models used. None if there were no calls.
     """
 
     examples: list[Example] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Statements:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """What the model wrote: a text, its label, and what is wrong in a contradicted one."""
+    """One statement that the model wrote, with its label. A contradicted one also has its wrong and the right words."""
 
     label: str
     text: str
@@ -86,10 +86,11 @@ def write_statements(
     """Let a chat model write statements about passages, and keep those that pass every check.
 
     Args:
-        passages: The passages. Each one needs a request to write statements, and another one to label them.
+        passages: The passages. For each passage, one request writes statements and another one labels them.
         model: The model that writes.
-        labeller: The model that labels the statements without seeing their labels. Default: `model`.
-        progress: A function that is called with the step, the number of passages done and their number.
+        labeller: The model that labels the statements again without seeing their first labels. Default: `model`.
+        progress: A function that is called with the name of the step, how many passages are done, and how many there
+            are.
     """
     found, seen = Statements(), set[str]()
     for start in range(0, len(passages), _BATCH):
@@ -122,7 +123,7 @@ def _request(name: str, most: int, **texts: str) -> Request:
 
 
 def _checked(passage: Passage, reply: Reply | Failure, seen: set[str], found: Statements) -> Iterator[_Written]:
-    """Yield what a reply has that passes the checks of form and content; count the rest in `found`."""
+    """Yield the statements in a reply that pass the checks of form and content, and count the others in `found`."""
     if isinstance(reply, Failure):
         found.dropped["no reply"] += 1
         return
@@ -144,7 +145,7 @@ def _checked(passage: Passage, reply: Reply | Failure, seen: set[str], found: St
 
 
 def _items(document: dict[str, Any]) -> Iterator[_Written | None]:
-    """Yield the statements and answers of a reply; None for one that has not the form asked for."""
+    """Yield the statements and answers in a reply, with None for each one that is not in the form asked for."""
     for key, label in _KINDS.items():
         listed = document.get(key)
         for item in listed if isinstance(listed, list) else ():
@@ -175,7 +176,7 @@ def _item(item: object, label: str, question: str | None = None) -> _Written | N
 def _reason(
     item: _Written, passage: Passage, inside: Sequence[str], language: str | None, seen: set[str]
 ) -> str | None:
-    """Return why an item is dropped; None if it passes."""
+    """Return the reason why an item is dropped, or None if it passes all checks."""
     count = len(words(item.text))
     corrected = item.text.replace(item.wrong, item.right) if item.wrong else item.text
     checks: tuple[tuple[str, Callable[[], bool]], ...] = (
@@ -203,7 +204,7 @@ def _similarity(a: str, b: str) -> float:
 
 
 def _has(text: str, part: str) -> bool:
-    """Return whether a text has the content words of a part."""
+    """Return whether a text contains all whole numbers and all words of four or more characters in `part`."""
     inside = {word.of(text).casefold() for word in words(text)}
     return all(word.of(part).casefold() in inside for word in words(part) if len(word) > 3 or word.of(part).isdigit())
 

@@ -1,1 +1,1 @@
-"""Make an agreed, balanced data set from texts: choose what to annotate, collect labels, find consensus, release."""
+"""Make a balanced data set with agreed labels: choose what to annotate, collect labels, find consensus, release."""

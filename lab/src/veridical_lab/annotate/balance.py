@@ -1,7 +1,8 @@
 """Compute how many items of each predicted class to annotate so that the labels become balanced.
 
 The method follows Liu et al. 2022, §3.3 and appendix C. The rates in equation (9) are estimated from items that people
-have already labelled, and the scores of the candidates tell how many items these rates apply to.
+have already labelled. The scores of the candidates, the items that are not labelled yet, tell how many candidates each
+rate applies to.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ _TARGETS = (0.3, 0.7)  # limits of the share of hallucinated items that one roun
 
 
 def equation_9(tpr: float, tnr: float, precision: float) -> float:
-    """Return the proportion s* of predicted hallucinations to annotate for balanced classes (Liu et al. 2022, eq. 9).
+    """Compute the proportion s* of predicted hallucinations to annotate for balanced classes (Liu et al. 2022, eq. 9).
 
-    It is (-2αβγ + αβ + βγ + αγ - γ) / ((2γ - 1) α (1 - β)), where α is the true positive rate, β the true negative rate
-    and γ the precision, all for the class "hallucinated". Note that it may be below 0 or above 1.
+    The formula is (-2αβγ + αβ + βγ + αγ - γ) / ((2γ - 1) α (1 - β)), where α is the true positive rate, β the true
+    negative rate and γ the precision, all for the class "hallucinated". Note that the result may be below 0 or above 1.
 
     Raises:
         InputError: A rate lies outside [0, 1].
@@ -51,13 +52,13 @@ def equation_9(tpr: float, tnr: float, precision: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Subsampling:
-    """The proportion of each predicted class to annotate.
+    """Which proportion of each predicted class to annotate.
 
     Attributes:
         exact: The value of equation (9). None if the equation is undefined.
         hallucinated: The proportion of predicted hallucinations to take, in (0, 1].
-        consistent: The proportion of the other items to take, in (0, 1]. It is below 1 only if `exact` is above 1.
-        note: Why the proportions differ from the equation. None if they do not differ.
+        consistent: The proportion of all other items to take, in (0, 1]. It is below 1 only if `exact` is above 1.
+        note: Why the proportions differ from the equation. None if they follow the equation.
     """
 
     exact: float | None
@@ -67,11 +68,11 @@ class Subsampling:
 
 
 def subsampling(counts: Confusion, target: float = 0.5) -> Subsampling:
-    """Compute the proportions that balance both classes, from a detector's predictions and people's labels.
+    """Compute the proportions that balance both classes, from how a detector's predictions agree with people's labels.
 
-    In counts, s·TP + FN = s·FP + TN gives s = (TN - FN) / (TP - FP). This equals equation (9) wherever the equation is
-    defined, and also works for β = 1 (no false positives). If the proportion h of hallucinated items (`target`) is not
-    one half, TP and FN are multiplied by 2 (1 - h), and TN and FP by 2 h.
+    The classes are balanced if s·TP + FN = s·FP + TN, which gives s = (TN - FN) / (TP - FP). This s equals equation (9)
+    wherever the equation is defined, and also works for β = 1 (no false positives). If the proportion h of hallucinated
+    items (`target`) is not to be one half, TP and FN are multiplied by 2 (1 - h), and TN and FP by 2 h.
 
     In three cases, other proportions are used:
 
@@ -80,7 +81,7 @@ def subsampling(counts: Confusion, target: float = 0.5) -> Subsampling:
     - s < 0: Most items that are predicted consistent are hallucinated, so there are too many hallucinations even
       without the predicted ones. Still, one in twenty items is a predicted hallucination, because the next round needs
       some of them to estimate precision. This minimum is also used if s is small.
-    - s > 1: Hallucinations are already the rarer class. All predicted hallucinations are taken, and 1/s of the other
+    - s > 1: Hallucinations are already the rarer class. All predicted hallucinations are taken, and 1/s of all other
       items.
 
     >>> subsampling(Confusion(tp=90, fp=10, fn=10, tn=30)).hallucinated
@@ -114,12 +115,12 @@ def subsampling(counts: Confusion, target: float = 0.5) -> Subsampling:
 
 @dataclass(frozen=True, slots=True)
 class Annotated:
-    """Labels by people and scores by a detector, with one of each for every item.
+    """Annotated items: a label by people and a score by a detector for each item.
 
     Attributes:
         labels: Whether people say that the item is hallucinated.
-        scores: The score in [0, 1] by a detector that has not seen the item's document.
-        weights: The number of items in the pool that each item represents (`item_weights`). Default: one.
+        scores: The score in [0, 1] by a detector that has not seen the document of the item.
+        weights: How many items of the pool each item stands for (`item_weights`). Default: one.
     """
 
     labels: Sequence[bool]
@@ -135,17 +136,16 @@ class Annotated:
 def expected_counts(annotated: Annotated, candidates: Sequence[float], threshold: float) -> Confusion:
     """Estimate how many candidates are hallucinated on either side of a threshold.
 
-    The candidates on each side are counted, and the proportion of hallucinated ones is estimated from the annotated
-    items on that side. Annotated items with more extreme scores than any candidate are not used. If there are only a
-    few annotated items on a side, they might happen to be all of one class. Two pseudo-items with the average label are
-    therefore added to each side.
+    The candidates on each side are counted, and the annotated items on that side tell which proportion is hallucinated.
+    Annotated items with more extreme scores than any candidate are not used. A few annotated items could happen to be
+    all of one class, so two made-up items with the average label are added to each side.
 
     In the result, hallucinated is the positive class.
 
     Args:
         annotated: The annotated items.
         candidates: The scores of the items to choose from, in [0, 1].
-        threshold: The score from which an item is predicted to be hallucinated.
+        threshold: An item with this score or a higher one is predicted to be hallucinated.
 
     >>> annotated = Annotated([True, True, True, False], [0.9, 0.8, 0.3, 0.2])
     >>> expected_counts(annotated, [0.9, 0.8, 0.7, 0.6, 0.1], 0.5)
@@ -169,12 +169,12 @@ def expected_counts(annotated: Annotated, candidates: Sequence[float], threshold
 
 
 def best_threshold(annotated: Annotated, candidates: Sequence[float], count: int, target: float = 0.5) -> float:
-    """Return the threshold at which equation (9) gives the largest proportion.
+    """Choose the threshold at which equation (9) gives the largest proportion.
 
-    At this threshold, the difference between consistent and hallucinated candidates below it is largest (TN - FN, with
-    the weights of `target`). If a detector has seen few consistent items, there may be no such threshold. Then the
-    result is the threshold that has at least `count` candidates below it, with the largest proportion of consistent
-    ones. This does not balance the round, but it helps.
+    At this threshold, the consistent candidates below it outnumber the hallucinated ones by most (TN - FN, with the
+    weights of `target`). If a detector has seen few consistent items, they may not outnumber the others at any
+    threshold. Then the threshold with the largest proportion of consistent candidates below it is chosen, among those
+    with at least `count` candidates below. The round is not balanced by this threshold, but it comes closer.
     """
     lowest = sorted(candidates)
     thresholds = sorted({*annotated.scores, lowest[min(count, len(lowest) - 1)]})
@@ -189,9 +189,9 @@ def best_threshold(annotated: Annotated, candidates: Sequence[float], count: int
 
 
 def evening_target(labels: Sequence[bool], count: int) -> float:
-    """Return the proportion of hallucinated items that the next `count` items need so that all items are balanced.
+    """Compute which proportion of the next `count` items must be hallucinated so that all items are balanced.
 
-    The result is limited to 0.3 and 0.7.
+    The result is at least 0.3 and at most 0.7.
 
     >>> evening_target([True] * 60 + [False] * 40, 100)
     0.4

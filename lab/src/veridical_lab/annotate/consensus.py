@@ -1,8 +1,8 @@
-"""Find the consensus of annotators: agreed labels, items that need another annotator, and the level of agreement.
+"""Find the consensus of annotators: which labels they agree on, which items need more annotators, how far they agree.
 
-Items with one label each follow Liu et al. 2022, §3.3: four annotators label an item, two more if the four are split
-evenly, and there is no label if the six are split, too. Marked spans follow CH-Wang et al. 2024, §3.3: a token is
-hallucinated if two of three annotators mark it.
+Yes/no labels follow Liu et al. 2022, §3.3. Four annotators label an item, and two more if the four are split evenly. If
+the six are split, too, the item gets no label. Marked spans follow CH-Wang et al. 2024, §3.3: a token is hallucinated
+if two of three annotators mark it.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsensusRule:
-    """The rule by which the annotators of an item reach consensus.
+    """How many annotators an item needs, and when they have reached consensus.
 
-    Each step asks an even number of annotators. With five annotators of a yes/no question, one side always has a
-    majority, so nobody would ever be asked again (Liu et al. 2022, appendix B).
+    By default, each step asks an even number of annotators. With an odd number such as five, one answer to a yes/no
+    question always has a majority, so nobody would ever be asked again (Liu et al. 2022, appendix B).
 
     Attributes:
-        first: The number of annotators of each item in the first step.
-        most: The largest number of annotators of an item.
-        step: The number of further annotators to ask at a time.
-        share: The proportion of votes that one label must exceed.
+        first: How many annotators label each item in the first step.
+        most: How many annotators may label an item in the end.
+        step: How many more annotators to ask at a time.
+        share: A label is agreed on if it has more than this proportion of the votes.
     """
 
     first: int = 4
@@ -62,9 +62,9 @@ class ConsensusRule:
 
 
 def consensus(labels: Sequence[bool], rule: ConsensusRule | None = None) -> bool | None:
-    """Return the label that the annotators of an item agree on.
+    """Find the label on which the annotators of an item agree.
 
-    Return None if they disagree, or if too few of them were asked.
+    Return None if they disagree, or if too few annotators have answered so far.
 
     >>> consensus([True, True, True, False]), consensus([True, True, False, False])
     (True, None)
@@ -79,9 +79,9 @@ def consensus(labels: Sequence[bool], rule: ConsensusRule | None = None) -> bool
 
 
 def needed(labels: Sequence[bool], rule: ConsensusRule | None = None) -> int:
-    """Return how many more annotators an item needs.
+    """Compute how many more annotators an item needs.
 
-    The result is 0 if there is consensus, or if the largest number was already asked.
+    The result is 0 if there is consensus, or if as many as the rule allows have already answered.
 
     >>> [needed(labels) for labels in ([], [True] * 4, [True, True, False, False], [True] * 3 + [False] * 3)]
     [4, 0, 2, 0]
@@ -94,7 +94,7 @@ def needed(labels: Sequence[bool], rule: ConsensusRule | None = None) -> int:
 
 
 def needed_by(count: int, rule: ConsensusRule) -> int:
-    """Return how many annotators are missing to complete the current step, after `count` annotators."""
+    """Compute how many more annotators must answer to complete the present step, after `count` have answered."""
     if count >= rule.most:
         return 0
     steps = max(0, -(-(count - rule.first) // rule.step))
@@ -107,16 +107,16 @@ def annotators_of(examples: Iterable[Example]) -> list[str]:
 
 
 def without_annotators(examples: Iterable[Example], names: Iterable[str]) -> list[Example]:
-    """Return the examples without the annotations of these annotators."""
+    """Remove the annotations of the annotators in `names` from the examples."""
     blocked = set(names)
     return [replace(e, annotations=tuple(j for j in e.annotations if j.by not in blocked)) for e in examples]
 
 
 def join_annotations(examples: Iterable[Example]) -> tuple[list[Example], dict[str, int]]:
-    """Join the examples of each case to one example, and count the annotations that are not used, by reason.
+    """Join all examples of a case into one, and count the annotations that are not used, by reason.
 
     The cases stay in the order in which they first appear. If an annotator labelled a case more than once, the first
-    label is used. If these labels differ, none of them is used.
+    label is used. If an annotator's labels for the same case differ, none of them is used.
 
     Raises:
         InputError: Two different cases share an id.
@@ -149,13 +149,13 @@ def join_annotations(examples: Iterable[Example]) -> tuple[list[Example], dict[s
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """Items, grouped by whether their annotators agree.
+    """Items, sorted by whether their annotators agree.
 
     Attributes:
         examples: The items with consensus. Their gold is the agreed label.
-        waiting: The number of further annotators that an item needs, by the item's id.
-        split: The ids of items without consensus after the largest number of annotators.
-        unused: The number of annotations that were not used, by reason.
+        waiting: How many more annotators an item needs, by the item's id.
+        split: The ids of items on which even the largest number of annotators did not agree.
+        unused: How many annotations were not used, by reason.
     """
 
     examples: tuple[Example, ...]
@@ -165,7 +165,7 @@ class Agreed:
 
 
 def agree(examples: Iterable[Example], rule: ConsensusRule | None = None) -> Agreed:
-    """Decide each item by the votes of its annotators. Examples of the same case are joined first."""
+    """Join the examples of each case, and decide each case by the votes of its annotators."""
     rule = rule or ConsensusRule()
     joined, unused = join_annotations(examples)
     decided: list[Example] = []
@@ -191,9 +191,10 @@ def _with_label(example: Example, label: bool, by: str) -> Example:
 
 
 def reconcile_spans(examples: Iterable[Example], *, least: int = 2, of: int = 3) -> Agreed:
-    """Merge marked spans: a token is hallucinated if at least `least` annotators mark it, by default two of three.
+    """Merge the spans that annotators marked: a token is hallucinated if at least `least` of them marked it.
 
-    Tokens are separated by white space. If a case has fewer than `of` annotators, it waits for the others.
+    By default, two of three must mark a token. Tokens are separated by white space. A case with fewer than `of`
+    annotators waits for the others.
     """
     if not 1 <= least <= of:
         raise InputError(f"at least {least} of {of} annotators", hint="from 1 to their number")
@@ -227,12 +228,12 @@ class Agreement:
     """How closely the annotators of some cases agree on the labels.
 
     Attributes:
-        cases: The number of cases with two or more labels.
-        labels: The number of labels of these cases.
-        annotators: The number of people who gave these labels.
+        cases: How many cases have two or more labels.
+        labels: How many labels these cases have in total.
+        annotators: How many people gave these labels.
         alpha: Krippendorff's alpha. None if all labels are the same.
         kappa: Fleiss' kappa on the first `kappa_labels` labels of each case. None if these labels are all the same.
-        kappa_labels: The number of labels that every case has.
+        kappa_labels: How many labels every case has at least.
         unanimous: The proportion of cases whose labels are all the same.
         four_fifths: The proportion of cases in which at least 80 % of the labels are the same.
     """
@@ -248,7 +249,7 @@ class Agreement:
 
 
 def agreement(examples: Iterable[Example]) -> Agreement:
-    """Measure how far annotators agree.
+    """Measure how far annotators agree on the labels of cases.
 
     Raises:
         InputError: No case has two labels.

@@ -1,8 +1,8 @@
-"""Make items to annotate: each is one changed place of a response, with the original text (Liu et al. 2022, §3.3).
+"""Make items to annotate. Each asks about one changed place of a response (Liu et al. 2022, §3.3).
 
-An item is an `Example` whose gold judges one span. Its only verdict has the span, the score (1 = inconsistent with the
-original) and the original text as `correction`. Before people have answered, the gold is what the method that changed
-the text says (such as `by="corrupt:rules"`).
+An item is an `Example` whose gold judges one span. The only verdict has the span, the score (1 = inconsistent with the
+original) and the original text as `correction`. Until people have answered, the gold comes from the method that changed
+the text (such as `by="corrupt:rules"`).
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def item_place(item: Example) -> Verdict:
 
 
 def items_of(examples: Iterable[Example]) -> Iterator[Example]:
-    """Yield one item for each changed place of each example, in order.
+    """Make one item for each changed place of each example, in order.
 
-    A place is changed if its verdict has the original text (`Verdict.correction`), as written by `veridical data
-    corrupt`. Text that was only added makes no item. The id of an item is the id of its example plus `#0`, `#1` and so
-    on. Examples that are already items are yielded unchanged.
+    A place counts as changed if its verdict has the original text (`Verdict.correction`), as `veridical data corrupt`
+    writes it. A place where text was only added makes no item. The id of an item is the id of the example plus `#0`,
+    `#1` and so on. Examples that are already items stay as they are.
 
     >>> from veridical.records.types import Case, Span
     >>> verdict = Verdict(Span(8, 12), 1.0, correction="Rome")
@@ -63,7 +63,7 @@ def items_of(examples: Iterable[Example]) -> Iterator[Example]:
 
 
 def answer(item: Example, by: str, hallucinated: bool, *, seconds: float | None = None) -> Judgement:
-    """Make the judgement of an item by one annotator, who took `seconds` for it."""
+    """Make the judgement of one annotator, who took `seconds` to answer the item."""
     verdict = replace(item_place(item), score=float(hallucinated))
     provenance = () if seconds is None else (("seconds", f"{seconds:.1f}"),)
     return Judgement(
@@ -77,7 +77,7 @@ def answer(item: Example, by: str, hallucinated: bool, *, seconds: float | None 
 
 
 def says_hallucinated(judgement: Judgement) -> bool | None:
-    """Return the label that a judgement gives to its response, or to its only place, or None if there is no label."""
+    """Return whether a judgement calls its response or a place in it hallucinated, or None if it does not say."""
     if judgement.hallucination is not None:
         return judgement.hallucination >= GOLD_THRESHOLD
     scores = [verdict.score >= GOLD_THRESHOLD for verdict in judgement.verdicts]
@@ -85,12 +85,12 @@ def says_hallucinated(judgement: Judgement) -> bool | None:
 
 
 def with_label(item: Example, hallucinated: bool, by: str, annotations: Sequence[Judgement] = ()) -> Example:
-    """Return the item with this label as its gold."""
+    """Give the item this label as its gold."""
     gold = replace(answer(item, "", hallucinated), by=by)
     return replace(item, gold=gold, annotations=tuple(annotations))
 
 
 def grouped(example: Example, **values: str | None) -> Example:
-    """Return the example with these groups set. To remove a group, set it to None."""
+    """Set groups of the example. To remove a group, set it to None."""
     groups = {**dict(example.group), **values}
     return replace(example, group=tuple(sorted((key, value) for key, value in groups.items() if value is not None)))

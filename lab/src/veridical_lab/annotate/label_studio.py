@@ -1,4 +1,4 @@
-"""Converts questions to Label Studio and its answers back: labelling configs, tasks, and JSON exports.
+"""Ask annotators in Label Studio: make labelling configs and tasks, and read the answers from JSON exports.
 
 | kind | question | after |
 |---|---|---|
@@ -8,7 +8,7 @@
 | `claims` | do the sources support this claim? | George & Stuhlmüller 2023 |
 
 Label Studio's editor counts offsets in code points, as Python does, and a line end of two characters as two. Editors
-before 1.5 counted UTF-16 units. Every result also has its text, which shows how the export counts.
+before 1.5 counted UTF-16 units. Every result also has the marked text, which shows how the export counts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _STYLE = "<Style>.htx-text{ white-space: pre-wrap; }</Style>"  # else Label Stud
 
 
 def config_of(kind: str, *, labels: Sequence[str] = ("hallucinated",)) -> str:
-    """Return the labelling config for a kind of question, to paste into the settings of a project.
+    """Make the labelling config for a kind of question. You can paste it into the settings of a project.
 
     Args:
         kind: The kind of question, one of `QUESTION_KINDS`.
@@ -101,13 +101,14 @@ def tasks_of(
     makes one task per claim of the prediction, or per sentence of the response if the prediction has no claims.
 
     Args:
-        examples: The cases, or for `consistency` the items (`veridical_lab.annotate.items`). Their gold is not shown.
+        examples: The cases, or for `consistency` the items (`veridical_lab.annotate.items`). Annotators do not see the
+            gold.
         kind: The kind of question, one of `QUESTION_KINDS`.
-        predictions: The judgements by case id, which are shown as pre-annotations for annotators to correct. For
-            `consistency` they are not shown, because people would repeat a yes/no answer that is already there.
-        thresholds: The thresholds that decide which spans of a prediction are shown. Default: 0.5 for all levels.
-        labels: For `spans`, the labels of the config. A predicted span has its own label if the config contains it, and
-            the first label otherwise.
+        predictions: Judgements by case id. Annotators see them as pre-annotations and correct them. With `consistency`
+            they do not see them, because people would repeat a yes/no answer that is already there.
+        thresholds: Which spans of a prediction score high enough to be shown. Default: 0.5 for all levels.
+        labels: For `spans`, the labels of the config. A predicted span keeps its own label if the config contains that,
+            and gets the first label otherwise.
 
     Raises:
         InputError: The question does not fit an example, such as a case without anything to cover.
@@ -218,7 +219,7 @@ _MAKERS: dict[str, Callable[[Example, Judgement | None], list[dict[str, Any]]]] 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """Cases with the annotations of an export, the number of annotations, and the number of skipped ones by reason."""
+    """The cases in an export with their annotations, how many annotations were used, and how many skipped and why."""
 
     examples: tuple[Example, ...]
     annotations: int
@@ -226,7 +227,7 @@ class Imported:
 
 
 def read_export(path: Path, examples: Sequence[Example]) -> Imported:
-    """Read a JSON export of Label Studio, as `read_tasks` does.
+    """Read a file with a JSON export of Label Studio. See `read_tasks`.
 
     Raises:
         DataError: The file is not a JSON export.
@@ -244,11 +245,11 @@ def read_export(path: Path, examples: Sequence[Example]) -> Imported:
 
 
 def read_tasks(tasks: Any, examples: Sequence[Example]) -> Imported:
-    """Add the annotations in exported tasks (format "JSON", not "JSON-MIN") to their examples.
+    """Add the annotations in exported tasks (format "JSON", not "JSON-MIN") to the examples that they are about.
 
     Each annotator becomes `human:ID`, where ID is Label Studio's number or the e-mail address. An annotation is skipped
-    and counted if it was cancelled, is unanswered, has a span that is not in the text, or contradicts itself (if it
-    says that an argument is covered but marks passages as left out).
+    and counted if it was cancelled, has no answer, has a span that is not in the text, or contradicts itself (says that
+    an argument is covered but marks passages as left out).
 
     Args:
         tasks: The export, as a list of tasks.
@@ -292,7 +293,7 @@ def read_tasks(tasks: Any, examples: Sequence[Example]) -> Imported:
 
 
 def _task_about(task: Any, number: int) -> tuple[dict[str, str], list[Any]]:
-    """Return the mark of a task, its kind without the version, and the task's annotations."""
+    """Return what a task is about, as its mark says (the kind without the version), and the annotations of the task."""
     try:
         about = task["data"][TASK_MARK]
         about = json.loads(about) if isinstance(about, str) else dict(about)
@@ -331,7 +332,7 @@ _VALUES = {"answer": "choices", "coverage": "choices", "support": "choices", "re
 
 
 def _is_readable(annotation: Mapping[str, Any]) -> bool:
-    """Return whether each result of a control has a value, such as a label or a choice."""
+    """Return whether every result has the value that its control sets, such as a label or a choice."""
     for result in annotation.get("result") or ():
         if not isinstance(result, dict) or (name := result.get("from_name")) is None:
             continue
@@ -357,7 +358,7 @@ def _choice(annotation: Mapping[str, Any], name: str) -> str | None:
 
 
 def _regions(annotation: Mapping[str, Any], name: str, text: str) -> list[tuple[Span, str]] | str:
-    """Return the labelled spans of a text, or why one of them cannot be read."""
+    """Read the labelled spans of a text, or say why one of them cannot be read."""
     values = [r["value"] for r in annotation.get("result") or () if r.get("from_name") == name]
     for count in _COUNTINGS:
         spans = [_span_by(count, text, value) for value in values]
@@ -428,10 +429,10 @@ _READERS: dict[str, Callable[[Example, str, Mapping[str, Any]], Any]] = {
 
 
 def _joined(id: str, by: str, answers: Sequence[tuple[str, Any]]) -> list[Judgement]:
-    """Join one annotator's answers about one case.
+    """Join the answers of one annotator about one case.
 
-    Answers about arguments or claims become one judgement, in which the first answer to each counts. Answers to other
-    questions stay apart, so that a contradiction shows.
+    All answers about arguments, or about claims, become one judgement. If there are two answers about the same argument
+    or claim, the first one counts. Answers to other questions stay separate, so that a contradiction shows.
     """
     kind = answers[0][0]
     if kind == "coverage":
@@ -453,9 +454,9 @@ def _joined(id: str, by: str, answers: Sequence[tuple[str, Any]]) -> list[Judgem
 def find_span(text: str, start: int, end: int, quote: str | None = None) -> Span:
     r"""Find the span of a text that Label Studio's offsets mean, with the help of the quote that is stored with them.
 
-    The offsets are first read as code points, and then as UTF-16 units. After that, both are tried again with each line
-    end of two characters counted as one. The first reading that gives `quote` is used. White space may differ, and a
-    line end may be written as backslash and n. If there is no quote, the offsets are code points.
+    The offsets are first read as code points, and then as UTF-16 units. After that, both ways are tried again with each
+    line end of two characters counted as one. The first way that gives `quote` is used. White space may differ, and
+    `quote` may have a line end as backslash and n. Without a quote, the offsets are taken for code points.
 
     Raises:
         SpanError: No reading of the offsets fits the quote.
@@ -491,7 +492,7 @@ def _bare(text: str) -> str:
 
 
 def _sizes(text: str, *, utf16: bool, one_line_end: bool) -> list[int]:
-    """Return the offset of each character, and of the end of the text, in another way to count."""
+    """Compute the offset of each character and of the end of the text, counted as the options say."""
     sizes = (
         0 if one_line_end and c == "\r" and text[i + 1 : i + 2] == "\n" else 1 + (utf16 and ord(c) > 0xFFFF)
         for i, c in enumerate(text)

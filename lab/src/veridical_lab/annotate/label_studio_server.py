@@ -1,7 +1,7 @@
 """Use Label Studio's HTTP API: create projects, push tasks, pull annotations. This needs httpx (extra `annotate`).
 
-The access token is read from the environment. It may be a personal access token (a JSON web token, which is exchanged
-for short-lived tokens) or a legacy token.
+The access token is read from the environment. Legacy tokens work, and so do personal access tokens (JSON web tokens,
+which are exchanged for short-lived tokens).
 """
 
 from __future__ import annotations
@@ -82,14 +82,14 @@ class LabelStudio:
         self._client.close()
 
     def projects(self) -> list[LabellingProject]:
-        """Return all projects that the token may see."""
+        """List all projects that the token may see."""
         entries = self._pages("/api/projects/")
         if not all(isinstance(entry.get("id"), int) for entry in entries):
             raise self._unexpected("/api/projects/")
         return [LabellingProject(p["id"], p.get("title") or "", p.get("label_config") or "") for p in entries]
 
     def project(self, name: str) -> LabellingProject:
-        """Return the project with this number or title.
+        """Find the project with this number or title.
 
         Raises:
             InputError: There is no such project, or there are several.
@@ -105,7 +105,7 @@ class LabelStudio:
     def create(
         self, title: str, kind: str, *, annotators: int = 1, labels: Sequence[str] = ("hallucinated",)
     ) -> LabellingProject:
-        """Create a project that asks `annotators` people each question of `kind`."""
+        """Create a project in which `annotators` people answer each question of `kind`."""
         config = config_of(kind, labels=labels)
         settings = {
             "title": title,
@@ -119,9 +119,9 @@ class LabelStudio:
         return LabellingProject(made["id"], title, config)
 
     def push(self, project: LabellingProject, tasks: Sequence[dict[str, Any]]) -> int:
-        """Add the tasks that the project does not have yet, and return their number.
+        """Add the tasks that the project does not have yet, and return how many were added.
 
-        You can call it again to continue an interrupted push.
+        If a push was interrupted, call this method again to continue.
         """
         present = {_identity(task) for task in self._pages("/api/tasks/", project=project.id, fields="all")}
         new = [task for task in tasks if _identity(task) not in present]
@@ -130,21 +130,21 @@ class LabelStudio:
         return len(new)
 
     def pull(self, project: LabellingProject) -> list[dict[str, Any]]:
-        """Return all annotated tasks of a project, for `label_studio.read_tasks`."""
+        """Download all annotated tasks of a project, for `label_studio.read_tasks`."""
         path = f"/api/projects/{project.id}/export"
         return self._entries(path, self._json("GET", path, params={"exportType": "JSON"}))
 
     def annotate(self, task: int, result: Sequence[dict[str, Any]], *, seconds: float | None = None) -> None:
-        """Add an annotation to a task, by the owner of the token."""
+        """Add an annotation to a task, in the name of the token's owner."""
         about = {"result": list(result), "was_cancelled": False, "lead_time": seconds}
         self._json("POST", f"/api/tasks/{task}/annotations/", json=about)
 
     def tasks(self, project: LabellingProject) -> list[dict[str, Any]]:
-        """Return all tasks of a project with their data and pre-annotations."""
+        """Download all tasks of a project with their data and pre-annotations."""
         return self._pages("/api/tasks/", project=project.id, fields="all")
 
     def _pages(self, path: str, **params: Any) -> list[dict[str, Any]]:
-        """Return all entries of a list that comes in pages."""
+        """Download all entries of a list that the server sends page by page."""
         entries: list[dict[str, Any]] = []
         page = 1
         while True:
@@ -160,7 +160,7 @@ class LabelStudio:
             page += 1
 
     def _entries(self, path: str, entries: Any) -> list[dict[str, Any]]:
-        """Return `entries` if it is a list of objects, as Label Studio replies; raise `InputError` otherwise."""
+        """Check that `entries` is a list of objects, as Label Studio replies. Raise `InputError` otherwise."""
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise self._unexpected(path)
         return entries
@@ -169,7 +169,7 @@ class LabelStudio:
         return InputError(f"{self.url}{path} is not Label Studio's answer", hint="check the address")
 
     def _json(self, method: str, path: str, **options: Any) -> Any:
-        """Send one request and return its JSON reply; raise one of our errors if anything goes wrong."""
+        """Send one request and return the JSON reply. Raise one of our errors if anything goes wrong."""
         import httpx
 
         try:

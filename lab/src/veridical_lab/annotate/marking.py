@@ -1,4 +1,4 @@
-"""Annotate in a terminal: turn the lines that a person types into spans. You can use it with any input and output."""
+"""Annotate in a terminal: turn the lines that a person types into spans. Any other input and output works, too."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ _INSTRUCTIONS = (
 
 
 def typed_spans(line: str, typed: str) -> list[Span]:
-    """Return the spans that a person marked in a line.
+    """Parse the spans that a person marked in a line.
 
-    The person types a copy of the line with < and >, or <quotes> from the line. A quote is its first occurrence that is
-    not marked yet. An empty input marks nothing.
+    The person types a copy of the line with < and > around each span, or only quotes from the line in < and >. Each
+    quote marks the first place in the line where its words stand and that is not marked yet. An empty input marks
+    nothing.
 
     Raises:
-        InputError: The input has another form.
+        InputError: The input has another form, or a quote is not in the line.
 
     >>> typed_spans("He won more than twice.", "<more than>"), typed_spans("a < b", "")
     ([Span(start=7, end=16)], [])
@@ -53,10 +54,10 @@ def typed_spans(line: str, typed: str) -> list[Span]:
 
 @dataclass(frozen=True, slots=True)
 class MarkingPrompt:
-    """How to ask a person.
+    """How to show something to a person and to ask them.
 
-    `show` prints a line. `ask` prints a prompt and returns the line that the person types, without its line end. It
-    raises `EOFError` if there is no more input.
+    `show` prints a line. `ask` prints a prompt and returns the line that the person types, without the line end. If
+    there is no more input, `ask` raises `EOFError`.
     """
 
     show: Callable[[str], None]
@@ -66,8 +67,8 @@ class MarkingPrompt:
 def mark_examples(examples: Sequence[Example], by: str, prompt: MarkingPrompt) -> Iterator[Judgement]:
     """Ask one person about each case in turn, and yield their judgements until they stop or their input ends.
 
-    Items (`veridical_lab.annotate.items`) are yes/no questions. For other cases, each line of the response is shown,
-    and the person marks its unsupported spans. If an answer cannot be read, the person is asked again.
+    Items (`veridical_lab.annotate.items`) are yes/no questions. For other cases, the person sees the response line by
+    line and marks the unsupported spans of each line. If an answer cannot be read, the person is asked again.
     """
     prompt.show(_INSTRUCTIONS)
     for number, example in enumerate(examples, 1):

@@ -1,4 +1,4 @@
-"""Turn phrases into vectors with an encoder, as the mean of its last hidden states over tokens.
+"""Turn phrases into vectors with an encoder, by the mean of the last hidden states of the phrase's tokens.
 
 This needs the extra `models`.
 """
@@ -17,9 +17,9 @@ __all__ = ["phrase_vectors"]
 
 
 def phrase_vectors(model: str | LocalModel, *, batch_size: int = 64) -> Embed:
-    """Return a function that turns phrases into vectors with an encoder.
+    """Make a function that turns phrases into vectors with an encoder.
 
-    The encoder can be a folder, a hub name, or a loaded model.
+    `model` is the encoder: a folder, a hub name or a loaded model.
     """
     require_models("an encoder")
     import torch

@@ -1,7 +1,7 @@
-"""Measure the quality of annotators: error rates with intervals, signs of spam, and a qualification quiz.
+"""Measure how well annotators work: error rates with intervals, signs of spam, and a qualification quiz.
 
-No annotator is assumed to be right. Error rates are estimated as in Dawid & Skene 1979: expectation maximisation
-estimates the errors of each annotator together with the true label of each item, for labels with two values.
+No annotator is assumed to be right. Labels have two values. As in Dawid & Skene 1979, expectation maximisation
+estimates the error rates of all annotators and the true labels of all items together.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class SpamRule:
     """Limits beyond which an annotator's work shows signs of spam (Liu et al. 2022, §3.3).
 
     Attributes:
-        conflict: The largest proportion of labels that may differ from the majority of the other annotators.
-        seconds: The lowest median time per label in seconds, if times are known.
-        least: The number of labels from which an annotator is checked.
-        chance: A probability. Always giving the same label is a sign of spam if, at the rate of the other annotators,
-            it is less likely than this.
+        conflict: At most this proportion of an annotator's labels may differ from the majority of the others.
+        seconds: The median time per label must be at least this many seconds, if times are known.
+        least: Annotators with fewer labels than this are not checked.
+        chance: If an annotator always gives the same label, we compute how likely that would be for someone who gives
+            labels at the rate of the other annotators. A probability below this one is a sign of spam.
     """
 
     conflict: float = 0.3
@@ -46,19 +46,19 @@ class SpamRule:
 
 @dataclass(frozen=True, slots=True)
 class AnnotatorQuality:
-    """The quality of one annotator.
+    """How well one annotator works.
 
     Attributes:
         name: The annotator's name, as in `Judgement.by`.
-        labels: The number of items that the annotator labelled.
-        hallucinated: The proportion that the annotator called hallucinated.
+        labels: How many items the annotator labelled.
+        hallucinated: The proportion of these items that the annotator called hallucinated.
         misses: The estimated proportion of hallucinated items that the annotator calls consistent.
         misses_interval: The 95 % interval of `misses`, sampled by document. None if it cannot be estimated.
         false_alarms: The estimated proportion of consistent items that the annotator calls hallucinated.
-        false_alarms_interval: The 95 % interval of `false_alarms`.
-        conflict: The proportion of labels that differ from the majority of the other annotators. None if there is no
-            such majority.
-        seconds: The median time per label in seconds. None if it is not known.
+        false_alarms_interval: The 95 % interval of `false_alarms`. None if it cannot be estimated.
+        conflict: The proportion of the annotator's labels that differ from the majority of the others. None if the
+            others never have a majority.
+        seconds: The median time per label in seconds. None if times are not known.
         signs: Signs of spam, in words. Empty if there are none.
     """
 
@@ -80,11 +80,12 @@ def error_rates(ratings: Floats, weights: Floats | None = None, start: Floats | 
     Args:
         ratings: 1 for hallucinated, 0 for consistent, NaN for not labelled. *Shape:* (annotators, items)
         weights: How often each item counts. *Shape:* (items,)
-        start: The probabilities to start from. Default: the mean of each item's labels.
+        start: The probabilities that items are hallucinated, to start from. Default: the mean of each item's labels.
+            *Shape:* (items,)
 
     Returns:
-        Each annotator's rates of misses and false alarms, *shape* (annotators, 2), and the probability that each item
-        is hallucinated, *shape* (items,).
+        The rates of misses and false alarms of each annotator, *shape* (annotators, 2), and for each item the
+        probability that it is hallucinated, *shape* (items,).
 
     >>> ratings = np.array([[1, 1, 1, 0, 0, 0], [1, 1, 1, 0, 0, 0], [0, 1, 1, 0, 0, 0]], dtype=float)
     >>> error_rates(ratings)[0].round(1)[2].tolist()  # misses one of three
@@ -114,12 +115,12 @@ def error_rates(ratings: Floats, weights: Floats | None = None, start: Floats | 
 def annotator_quality(
     examples: Iterable[Example], rule: SpamRule | None = None, *, resamples: int = 200, seed: int = 0
 ) -> list[AnnotatorQuality]:
-    """Measure the quality of each annotator of some items, in the order of the annotators' names.
+    """Measure how well each annotator of some items works, in the order of the annotators' names.
 
     Args:
         examples: The cases with annotations.
         rule: The limits for signs of spam.
-        resamples: The number of bootstrap samples for the intervals, drawn by document.
+        resamples: How many bootstrap samples to draw for the intervals, by document.
         seed: The random seed of the samples.
 
     Raises:
@@ -175,16 +176,13 @@ def annotator_quality(
 
 
 def others_of(ratings: Floats, i: int) -> float:
-    """Return the proportion of "hallucinated" among the labels of all annotators but `i`.
-
-    If there are no labels, return 0.5.
-    """
+    """Compute the proportion of "hallucinated" among the labels of all annotators but `i`, or 0.5 without labels."""
     others = np.delete(ratings, i, axis=0)
     return float(np.nanmean(others)) if np.isfinite(others).any() else 0.5
 
 
 def _intervals(ratings: Floats, truth: Floats, documents: Sequence[str], resamples: int, seed: int) -> Floats | None:
-    """Return the 2.5 and 97.5 % quantiles of all rates, *shape* (2, annotators, 2); None for a single document."""
+    """Bootstrap the 2.5 and 97.5 % quantiles of all rates, *shape* (2, annotators, 2). None for a single document."""
     index = {name: i for i, name in enumerate(dict.fromkeys(documents))}
     if len(index) < 2:
         return None
@@ -196,7 +194,7 @@ def _intervals(ratings: Floats, truth: Floats, documents: Sequence[str], resampl
 
 
 def _conflict(ratings: Floats) -> list[float | None]:
-    """Return the share of each annotator's labels that differ from the majority of the others, ties left out."""
+    """Compute which share of each annotator's labels differs from the majority of the others. Ties are left out."""
     is_labelled = ~np.isnan(ratings)
     yes = np.where(is_labelled, ratings, 0.0)
     shares: list[float | None] = []
@@ -211,7 +209,7 @@ def _conflict(ratings: Floats) -> list[float | None]:
 
 @dataclass(frozen=True, slots=True)
 class QuizScore:
-    """The result of one candidate in a qualification quiz. If a question has no answer, it is counted as wrong."""
+    """The result of one candidate in a qualification quiz. A question without an answer counts as wrong."""
 
     name: str
     right: int
@@ -220,9 +218,9 @@ class QuizScore:
 
 
 def score_quiz(examples: Iterable[Example], *, needed: int | None = None) -> list[QuizScore]:
-    """Score the annotations of examples whose gold is known.
+    """Score a qualification quiz: compare annotations with known gold labels.
 
-    By default, a candidate needs 8 right answers in 10.
+    To pass, a candidate needs `needed` right answers. Default: 8 in 10.
 
     Raises:
         InputError: There are no questions or candidates, a question has no known answer, or `needed` is not from 1 to

@@ -1,4 +1,4 @@
-"""Release a data set: agreed examples split by document, with a description and the hashes of the files."""
+"""Release a data set: split agreed examples by document, describe them, and write them with the hashes of the files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["PartStatistics", "Release", "TagCount", "TypeCount", "describe_relea
 
 @dataclass(frozen=True, slots=True)
 class PartStatistics:
-    """One part of the split: the numbers of its examples, documents and hallucinated examples."""
+    """How many examples, documents and hallucinated examples one part of the split has."""
 
     examples: int
     documents: int
@@ -35,7 +35,7 @@ class PartStatistics:
 
 @dataclass(frozen=True, slots=True)
 class TagCount:
-    """The number of places with a tag, and how many of these places are hallucinated (Liu et al. 2022, Fig. 4)."""
+    """How many places have a tag, and how many of these places are hallucinated (Liu et al. 2022, Fig. 4)."""
 
     tag: str
     places: int
@@ -44,7 +44,10 @@ class TagCount:
 
 @dataclass(frozen=True, slots=True)
 class TypeCount:
-    """The number of places with a type of change or error, and an example (Liu et al. 2022, Fig. 3)."""
+    """How many places have a type of change or error, how many of them are hallucinated, and an example.
+
+    See Liu et al. 2022, Fig. 3.
+    """
 
     type: str
     places: int
@@ -62,10 +65,10 @@ class Release:
         licence: The licence of the data set.
         parts: The examples of each part of the split.
         statistics: The statistics of each part.
-        parts_of_speech: The numbers of places by part of speech.
-        entities: The numbers of places by the type of named entity that they contain.
-        types: The numbers of places by the type of change or error, if it is known.
-        agreement: How closely annotators agree. None if their labels are not in the data.
+        parts_of_speech: How many places have each part of speech.
+        entities: How many places contain each type of named entity.
+        types: How many places have each type of change or error, where the type is known.
+        agreement: How closely annotators agree. None if the data do not have their labels.
         seed: The random seed of the split.
         text_licence: The licence of the texts, if it differs from `licence`.
     """
@@ -146,7 +149,7 @@ def _statistics(examples: Sequence[Example]) -> PartStatistics:
 def _tags(examples: Sequence[Example], tagger: Tagger) -> list[tuple[str, str, bool]]:
     """Return part of speech, entity type and label of each place.
 
-    The tags are those of the first word with an entity type, else of the first word.
+    The tags come from the first word with an entity type. If no word has one, they come from the first word.
     """
     places = [(example, verdict) for example in examples for verdict in example.gold.verdicts]
     texts = [example.case.response for example, _ in places]
@@ -169,7 +172,7 @@ def _counts(tags: Iterable[tuple[str, bool]]) -> tuple[TagCount, ...]:
 
 
 def _types(examples: Sequence[Example]) -> tuple[TypeCount, ...]:
-    """Count places by the label of their verdict; the example of a label is its first hallucinated place, if any."""
+    """Count places by the label of their verdict, and show the first hallucinated place of each label, if any."""
     total: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     shown: dict[str, tuple[bool, str, str]] = {}
@@ -195,7 +198,7 @@ def write_release(release: Release, folder: Path, card: str, *, annotators: bool
         release: The data set to write.
         folder: The folder to write, which must not exist or must be empty.
         card: The text of `README.md` (`veridical_lab.report.annotation.release_card`).
-        annotators: Whether to write each annotator's labels, not only the decision.
+        annotators: Whether to also write the labels of each annotator, not only the decision.
 
     Raises:
         OutputError: The folder is not empty, or cannot be written.

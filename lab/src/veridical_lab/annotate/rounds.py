@@ -1,4 +1,4 @@
-"""Keep annotation rounds in files: scores for the next round, annotations appended one by one, and rows of a loop."""
+"""Run annotation rounds from files: score items for the next round, append annotations, and report a simulated loop."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ def round_scores(
     Args:
         labelled: The items of the rounds so far, with their consensus labels.
         pool: The items to score.
-        detector: The detector. Default: a classifier of word features, trained on `labelled` (`scorer.score_pool`).
-        seed: The random seed of the classifier's folds.
+        detector: The detector that scores. Default: a classifier of word features that is trained on `labelled`
+            (`scorer.score_pool`).
+        seed: The random seed by which this classifier's folds are drawn.
 
     Raises:
         InputError: The detector does not judge the place of some item, or no classifier can be trained.
@@ -57,16 +58,13 @@ def round_scores(
 
 
 def append_annotation(path: Path, example: Example, judgement: Judgement) -> None:
-    """Append one person's annotation of an example to a file of examples, at once."""
+    """Append one person's annotation of an example to a file of examples, without delay."""
     single = Example(example.case, example.gold, example.document, example.group, (judgement,))
     append_lines(path, [encode(single)])
 
 
 def annotated_by(path: Path, by: str) -> set[str]:
-    """Return the ids of the cases that a person has annotated in a file of examples.
-
-    If the file does not exist, the result is empty.
-    """
+    """Find the ids of the cases that a person has annotated in a file of examples. Without a file, there are none."""
     if not path.exists():
         return set()
     examples: list[Example] = [decode(value, "example") for _, value in read_json(path)]  # type: ignore[arg-type]
@@ -74,7 +72,7 @@ def annotated_by(path: Path, by: str) -> set[str]:
 
 
 def loop_rows(loop: Loop, pool: int, method: str, consistent: float) -> list[dict[str, Any]]:
-    """Return a simulated loop as rows of plain values: one per round, one per annotator, and one for the whole loop."""
+    """Convert a simulated loop to rows of plain values: one per round, one per annotator and one for the whole loop."""
     rows: list[dict[str, Any]] = []
     for r in loop.rounds:
         measured = dict.fromkeys(("tpr", "tnr", "precision"))

@@ -1,7 +1,7 @@
-"""Score items for the next round with a feature classifier that is trained on the rounds so far.
+"""Score items for the next round with feature classifiers that are trained on the rounds so far.
 
-Each annotated item is scored by a classifier that has not seen its document (cross-fitting), so that the rates of
-equation (9) are not too optimistic. The pool is scored by all these classifiers together.
+Each annotated item is scored by a classifier that has not seen the document of the item (cross-fitting), so that the
+rates of equation (9) are not too optimistic. The items of the pool are scored by all these classifiers together.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ _FOLDS = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolScores:
-    """The scores by the detector of a round.
+    """How the detector of a round scores the pool and the annotated items.
 
     Attributes:
         pool: The score of each item in the pool. *Shape:* (pool,)
-        annotated: The labels and scores of annotated items, scored by classifiers that have not seen their documents.
+        annotated: The labels and scores of the annotated items. By default, each score comes from a classifier that has
+            not seen the document of the item.
     """
 
     pool: Floats
@@ -41,9 +42,9 @@ class PoolScores:
 
 
 def item_weights(labelled: Sequence[Example]) -> Floats:
-    """Return how many items of the pool each annotated item represents, in the *shape* (labelled,).
+    """Compute how many items of the pool each annotated item stands for, *shape* (labelled,).
 
-    This is the inverse of the group `share`, scaled to a mean of 1 in each `round`.
+    The weight of an item is 1 divided by its group `share`, scaled so that the mean in each `round` is 1.
     """
     groups = [dict(item.group) for item in labelled]
     weights = np.array([1.0 / float(group.get("share", 1.0)) for group in groups])
@@ -54,7 +55,7 @@ def item_weights(labelled: Sequence[Example]) -> Floats:
 
 
 class Scorer:
-    """Extracts the features of each item once, so that classifiers can be trained on them again and again.
+    """Extracts the features of each item only once, so that you can train classifiers on them again and again.
 
     Args:
         items: All items. Word statistics come from their texts.
@@ -67,7 +68,7 @@ class Scorer:
         self._rows: dict[str, Floats] = {}
 
     def rows(self, items: Sequence[Example]) -> Floats:
-        """Return the features of items. *Shape:* (items, features)"""
+        """Compute the features of items, or look up those that were computed before. *Shape:* (items, features)"""
         new = [item for item in items if item.case.id not in self._rows]
         extracted = self._extractor.extract([item.case for item in new], [[item_place(item).span] for item in new])
         for item, features in zip(new, extracted, strict=True):
@@ -77,7 +78,7 @@ class Scorer:
         return np.stack([self._rows[item.case.id] for item in items])
 
     def table(self, items: Sequence[Example]) -> FeatureTable:
-        """Return the features and labels of annotated items."""
+        """Make a table of the features and labels of annotated items."""
         labels = np.array([bool(says_hallucinated(item.gold)) for item in items])
         names = self._extractor.settings.names
         return FeatureTable(names, self.rows(items), labels, np.arange(len(items)), {})
@@ -90,15 +91,15 @@ def score_pool(
     *,
     seed: int = 0,
 ) -> PoolScores:
-    """Train on annotated items, and score the pool.
+    """Train classifiers on annotated items, and score these items and the pool.
 
     If the scores of held-out items are no better than chance, all scores are 0.5.
 
     Args:
-        scorer: The scorer, which extracts the features of the items.
+        scorer: Extracts the features of the items.
         labelled: The annotated items of all rounds, whose gold is the label.
         pool: The items to score.
-        seed: The random seed of the folds by document.
+        seed: The random seed by which the folds are drawn, by document.
 
     Raises:
         InputError: One of the two labels is missing, or there are too few documents.

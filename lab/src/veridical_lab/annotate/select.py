@@ -1,8 +1,8 @@
-"""Select what to annotate next, so that items are less trivial and more balanced than in a random sample.
+"""Select what to annotate next, so that items are less trivial and classes more balanced than in a random sample.
 
-The method follows Liu et al. 2022, §3.3, app. C. A detector that was trained on the rounds so far scores the pool.
-Items are left out if the detector is sure of them, if the change is a near-paraphrase, or if a date or name was
-replaced by another one. Only a part of the predicted hallucinations is taken, so that you can expect both classes to be
+The method follows Liu et al. 2022, §3.3, app. C. A detector that was trained on the rounds so far scores the pool of
+items. Items are left out if the detector is sure of them, if the change is nearly a paraphrase, or if a date or name
+was replaced by another one. Only some of the predicted hallucinations are taken, so that both classes should end up
 balanced.
 
 This module does not train or run a detector. You pass the scores.
@@ -59,10 +59,10 @@ _RESERVE = 3  # candidates per item to choose; if there are fewer, items that th
 
 
 def similarity(replaced: str, original: str) -> float:
-    """Return the overlap of two phrases from 0 to 1, which is the number of shared stems and values over all of them.
+    """Compute the overlap of two phrases from 0 to 1: the number of shared stems and values divided by that of all.
 
-    Use this if you have no encoder for the cosine. If a phrase has only stop words, the overlap is 1 for equal phrases
-    and 0 for different ones.
+    Use this function if you have no encoder for `embedding_similarity`. If one of the phrases has only stop words, the
+    overlap is 1 for equal phrases and 0 for different ones.
 
     >>> similarity("5 km", "5 kilometres"), similarity("the big boat", "a boat")
     (1.0, 0.5)
@@ -74,7 +74,7 @@ def similarity(replaced: str, original: str) -> float:
 
 
 def embedding_similarity(replaced: Sequence[str], original: Sequence[str], embed: Embed) -> list[float]:
-    """Return the cosine of the vectors of each pair of phrases, in [-1, 1]."""
+    """Compute the cosine, in [-1, 1], of the vectors of the two phrases in each pair."""
     if not replaced:
         return []
     a, b = np.asarray(embed(list(replaced)), dtype=float), np.asarray(embed(list(original)), dtype=float)
@@ -84,9 +84,9 @@ def embedding_similarity(replaced: Sequence[str], original: Sequence[str], embed
 
 
 def obvious(item: Example) -> str | None:
-    """Return "date" or "name" if a definite date or a name was replaced by another one, and None otherwise.
+    """Return "date" if a definite date was replaced by another one, "name" if a name was, and None otherwise.
 
-    A date such as "today" is not definite, and another form of the same date is not another date.
+    "Today" is not a definite date. A different form of the same date is not another date.
     """
     place = item_place(item)
     new, old = place.span.of(item.case.response), place.correction or ""
@@ -123,16 +123,17 @@ class SelectOptions:
     """How to choose items.
 
     Attributes:
-        count: The largest number of items.
+        count: How many items to choose, at most.
         strategy: One of `SELECTION_STRATEGIES`: balanced classes by equation (9), or at random.
         sure: Items with this score or more are left out, and so are items with 1 minus this score or less. 1 leaves out
-            no items. If fewer than three candidates per item would remain, the least sure of the left-out items are
-            kept.
-        similar: The similarity of replaced and original phrase above which an item is left out as a near-paraphrase.
+            no items. If fewer than three candidates would remain for each item to choose, those that the detector is
+            least sure of are kept after all.
+        similar: An item is left out as nearly a paraphrase if the new and the original phrase are more similar than
+            this.
         obvious: The proportion of replaced dates and names that is kept nevertheless.
-        threshold: The score from which an item is predicted to be hallucinated. Default: the threshold that gives
-            equation (9) the largest proportion (`best_threshold`), or 0.5 if nothing is annotated.
-        target: The proportion of hallucinated items to aim at, between 0 and 1. Default: the proportion that balances
+        threshold: An item with this score or a higher one is predicted to be hallucinated. Default: the threshold at
+            which equation (9) gives the largest proportion (`best_threshold`), or 0.5 if nothing is annotated.
+        target: Which proportion of items should be hallucinated, between 0 and 1. Default: the proportion that balances
             the labels of all rounds (`evening_target`).
         seed: The random seed.
     """
@@ -167,13 +168,13 @@ class Selection:
     """The items of one round, in the order of the pool.
 
     Attributes:
-        items: The chosen items. Their groups are `predicted` ("hallucinated", "consistent"; if there were scores) and
-            `share`, the proportion of the predicted class that was taken.
-        candidates: The number of items that were left to choose from.
-        left_out: The number of items that were left out, by reason.
-        subsampling: The proportions of both predicted classes. None unless the strategy is "balance".
+        items: The chosen items. They get the group `share`, the proportion of the predicted class that was taken. If
+            there were scores, they also get the group `predicted` ("hallucinated" or "consistent").
+        candidates: How many items were left to choose from.
+        left_out: How many items were left out, by reason.
+        subsampling: Which proportion of each predicted class was taken. None unless the strategy is "balance".
         counts: The expected labels of the candidates (`expected_counts`). None without scores or annotated items.
-        threshold: The score from which an item is predicted to be hallucinated. None without scores.
+        threshold: Items with this score or a higher one are predicted to be hallucinated. None without scores.
     """
 
     items: tuple[Example, ...]
@@ -198,8 +199,9 @@ def select(
         pool: The items (`items_of`) that are not annotated yet.
         options: How to choose.
         scores: The detector's score of each item, in [0, 1]. None in the first round, which is a random sample.
-        annotated: The labels and scores of the items of the rounds so far, which are needed for balancing.
-        embed: A function that turns phrases into vectors, to find paraphrases. Default: word overlap is used.
+        annotated: The labels and scores of the items of the rounds so far. You need them to balance the classes.
+        embed: A function that turns phrases into vectors, to find paraphrases. Default: paraphrases are found by word
+            overlap.
 
     Raises:
         InputError: Scores or annotated items are needed but missing, or nothing is left to choose from.

@@ -1,6 +1,7 @@
-"""Simulate the loop of select, annotate and agree from end to end, with annotators whose error rates are known.
+"""Simulate annotation rounds from end to end (select, annotate, agree), with annotators whose error rates are known.
 
-This tests whether rounds balance the labels, and whether error rates are recovered. It says nothing about real people.
+A simulation tests whether rounds balance the labels, and whether the error rates are estimated correctly. It says
+nothing about real people.
 """
 
 from __future__ import annotations
@@ -75,14 +76,14 @@ def make_pool(
     consistent: float = 0.13,
     seed: int = 0,
 ) -> list[Example]:
-    """Make items from plain texts. Their gold is the true label.
+    """Make items from plain texts. The gold of an item is the true label.
 
     Args:
         texts: The documents.
-        count: The largest number of items.
-        method: The way to corrupt texts: a name in `veridical_lab.corrupt.WAYS`, or a function that makes a corruptor
-            from a block of examples. Its changes count as hallucinated.
-        sentences: The largest number of sentences in each response.
+        count: How many items to make, at most.
+        method: How to corrupt texts: a name in `veridical_lab.corrupt.WAYS`, or a function that makes a corruptor from
+            a block of examples. The changes of the corruptor count as hallucinated.
+        sentences: How many sentences each response has, at most.
         consistent: The proportion of items in which the change keeps the meaning (a synonym, another form of a number).
         seed: The random seed.
     """
@@ -130,7 +131,7 @@ def _changed_texts(
 
 
 def _rewritten(example: Example, draw: random.Random) -> Example | str:
-    """Return the example with one change that keeps its meaning, marked as a consistent place; or why there is none."""
+    """Make one change that keeps the meaning, and mark it as a consistent place. If that fails, say why."""
     case = example.case
     for passage in draw.sample(passages := passages_of(case), len(passages)):
         edits = rewrite(passage, draw, most=1, types=_REWRITES)
@@ -156,16 +157,16 @@ class SimulatedRound:
 
     Attributes:
         number: The number of the round, from 1.
-        candidates: The number of items in the pool after trivial items were left out.
-        left_out: The number of trivial items, by reason.
+        candidates: How many items of the pool were left after trivial items were left out.
+        left_out: How many trivial items were left out, by reason.
         counts: The expected labels of the candidates on either side of the threshold. None in the first round.
         threshold: The detector's threshold. None in the first round.
-        subsampling: The proportions of both predicted classes that were taken. None in the first round.
-        annotated: The number of items annotated in this round.
-        agreed: The number of these items with consensus.
+        subsampling: Which proportion of each predicted class was taken. None in the first round.
+        annotated: How many items were annotated in this round.
+        agreed: How many of these items reached consensus.
         hallucinated: The proportion of hallucinated items among those with consensus.
         cumulative: The same proportion in all rounds so far.
-        total: The number of items with consensus in all rounds so far.
+        total: How many items reached consensus in all rounds so far.
         agreement: How closely annotators agree in this round.
     """
 
@@ -185,10 +186,11 @@ class SimulatedRound:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """The result of a whole run.
+    """The result of a simulation of several rounds.
 
-    It has the rounds, the annotators with their true and estimated error rates, and the items with consensus. `right`
-    is the proportion of consensus labels that are true. `blocked` are the annotators who were left out as spammers.
+    `people` are the annotators, with their true and their estimated error rates. `examples` are the items with
+    consensus, and `right` is the proportion of these items whose label is true. `blocked` are the annotators who were
+    excluded as spammers.
     """
 
     rounds: tuple[SimulatedRound, ...]
@@ -212,14 +214,15 @@ def simulate(
     Args:
         pool: The items, whose gold is the true label (`make_pool`).
         people: The simulated annotators. The annotators of each item are drawn at random.
-        sizes: The number of items to annotate in each round. The first round is a random sample.
+        sizes: How many items to annotate in each round. The first round is a random sample.
         options: How to choose items (`count` comes from `sizes`).
-        scorer: The scorer for the pool. Give one to share its features among several runs. Default: a new scorer.
+        scorer: Extracts features for the classifiers. If you pass the same scorer to several runs, they share its
+            features. Default: a new scorer.
         progress: A function that receives a line of text after each round.
 
     Raises:
-        InputError: There are too few annotators, or the pool has too few items of a class. Each class needs three
-            tenths of all items to annotate, because rounds cannot be balanced otherwise.
+        InputError: There are too few annotators, or the pool has too few items of a class. To balance the rounds, the
+            pool must have at least three tenths as many items of each class as there are items to annotate.
     """
     options, rule = options or SelectOptions(), ConsensusRule()
     if len(people) < rule.most:
@@ -276,7 +279,7 @@ def simulate(
 
 
 def _check_size(truth: Mapping[str, bool], sizes: Sequence[int]) -> None:
-    """Raise `InputError` if the pool is too small for rounds in which each class has its least share."""
+    """Raise `InputError` if the pool has too few items of a class to fill the rounds."""
     wanted, wrong = ceil(_LEAST_OF_CLASS * sum(sizes)), sum(truth.values())
     fewest, rarer = min((wrong, "hallucinated"), (len(truth) - wrong, "consistent"))
     if fewest < wanted:
@@ -290,7 +293,7 @@ def _check_size(truth: Mapping[str, bool], sizes: Sequence[int]) -> None:
 def _choose(
     scorer: Scorer, labelled: Sequence[Example], left: Sequence[Example], size: int, options: SelectOptions
 ) -> Selection:
-    """Choose the items of the next round; the first round is a random sample."""
+    """Choose the items of the next round. The first round is a random sample."""
     options_here = replace(options, count=size, seed=options.seed + len(labelled))
     if not labelled:
         return select(left, replace(options_here, strategy="random"))
@@ -310,7 +313,7 @@ def _annotate(
     rule: ConsensusRule,
     seed: int,
 ) -> list[Example]:
-    """Return the items with the answers of as many annotators as the rule asks for, leaving out blocked ones."""
+    """Let as many annotators answer each item as the rule asks for. Blocked annotators are not asked."""
     results = []
     for item in items:
         draw = random.Random(f"{seed}\0annotate\0{item.case.id}")

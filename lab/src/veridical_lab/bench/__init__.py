@@ -1,1 +1,1 @@
-"""Measure detectors on data sets by metrics. Each result row says how to repeat the measurement."""
+"""Measure detectors on data sets with metrics. Each result row says how to repeat the measurement."""

@@ -1,8 +1,8 @@
 """Test whether two detectors differ on the same cases.
 
-The tests are paired permutations, and Hanley and McNeil's test for ROC areas. Every pair of detectors is compared on
-the characters that both of them judged. The p-values are also given with Bonferroni's correction for the number of
-pairs, for hallucinations and omissions together (Chang et al. 2024, §5.1, §5.3).
+Areas under ROC curves are compared by Hanley and McNeil's test, and other metrics by paired permutation. Every two
+detectors are compared on the characters that both of them judged. You also get p-values with Bonferroni's correction
+for the number of pairs, for hallucinations and omissions together (Chang et al. 2024, §5.1, §5.3).
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ DEFAULT_METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class DetectorComparison:
-    """Two detectors under one metric, on the `n` cases that count for both.
+    """Two detectors compared by one metric, on the `n` cases that count for both.
 
-    `difference` is the value of `b` minus that of `a`, with its paired bootstrap interval from `low` to `high`. If the
-    test is undefined, `p` is None.
+    `difference` is the value of `b` minus the value of `a`, with a paired bootstrap interval from `low` to `high`. If
+    the test is undefined, `p` is None.
     """
 
     a: str
@@ -121,7 +121,7 @@ def _counts(a: Sequence[Floats], b: Sequence[Floats]) -> tuple[str, float]:
 
 
 def _sums(name: str) -> Test:
-    """Return the permutation test of a metric that depends only on sums."""
+    """Make the permutation test of a metric that depends only on sums."""
     statistic = METRICS[name].statistic
     assert isinstance(statistic, FunctionOfSums)
 
@@ -147,9 +147,9 @@ _FAMILIES = {"coverage_roc_auc": "roc_auc", "source_word_roc_auc": "word_roc_auc
 
 
 def compare_detectors(settings: BenchSettings) -> Iterator[list[DetectorComparison]]:
-    """Yield the comparisons of all pairs of detectors, as one list per data set.
+    """Compare every two detectors on each data set, and yield one list of comparisons per data set.
 
-    Each pair is compared under every metric that fits both detectors.
+    Two detectors are compared by every metric that fits both of them.
     """
     detectors = load_all(settings)
     if len(detectors) < 2:
@@ -169,9 +169,9 @@ def compare_detectors(settings: BenchSettings) -> Iterator[list[DetectorComparis
 
 
 def correct(comparisons: Sequence[DetectorComparison]) -> list[DetectorComparison]:
-    """Return the comparisons with Bonferroni's correction for all pairs under a metric.
+    """Add p-values with Bonferroni's correction for all pairs that are compared by the same metric.
 
-    ROC areas of omissions are corrected together with those of hallucinations.
+    The ROC areas of omissions and hallucinations are corrected together, as if they were one metric.
     """
     families: dict[str, list[float]] = {}
     for comparison in comparisons:
@@ -185,7 +185,7 @@ def correct(comparisons: Sequence[DetectorComparison]) -> list[DetectorCompariso
 
 
 def compare_pair(a: Evaluation, b: Evaluation, name: str, settings: BenchSettings) -> DetectorComparison:
-    """Test two evaluations on the same cases for a difference, without a correction for the number of pairs.
+    """Test whether two evaluations on the same cases differ, without a correction for the number of pairs.
 
     Args:
         a: The evaluation of one detector.
@@ -248,7 +248,7 @@ def compare_pair(a: Evaluation, b: Evaluation, name: str, settings: BenchSetting
 
 
 def _restricted(case: Case, a: Judgement, b: Judgement) -> tuple[Judgement, Judgement]:
-    """Restrict both judgements to the characters that both judged."""
+    """Restrict both judgements to the characters that they both cover."""
     if a.judged is not None or b.judged is not None:
         shared = tuple(intersection(judged_spans(case, a), judged_spans(case, b)))
         a, b = replace(a, judged=shared), replace(b, judged=shared)
@@ -270,9 +270,9 @@ def read_comparisons(path: Path) -> list[DetectorComparison]:
 
 
 def without_repeats(comparisons: Iterable[DetectorComparison]) -> list[DetectorComparison]:
-    """Return the comparisons without repeats.
+    """Remove comparisons that were made twice, with the same command on the same data.
 
-    If the same command was run twice on the same data, the later comparison is kept, in the place of the first.
+    The later comparison is kept, in the place of the first.
     """
     figures: dict[str, Any] = dict.fromkeys(
         ("value_a", "value_b", "p", "p_bonferroni", "note", "difference", "low", "high")

@@ -1,4 +1,4 @@
-"""Keep points of ROC and reliability curves in result rows, so that you can draw figures without another run."""
+"""Compute points of ROC and reliability curves for result rows, so that you can draw figures without another run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POINTS = 101
 
 
 def roc_points(labels: np.ndarray, scores: np.ndarray, points: int = POINTS) -> list[list[float]]:
-    """Return at most `points` pairs of false positive rate and true positive rate, from (0, 0) to (1, 1).
+    """Compute a ROC curve, as at most `points` pairs of false and true positive rate, from (0, 0) to (1, 1).
 
     Raises:
         UndefinedMetricError: All items have the same label.
@@ -39,10 +39,11 @@ def roc_points(labels: np.ndarray, scores: np.ndarray, points: int = POINTS) -> 
 
 
 def curves(pairs: Sequence[tuple[Example, Judgement]]) -> dict[str, list[list[float]]]:
-    """Return the curves of response-level scores.
+    """Compute the curves of the scores of whole responses.
 
-    "roc" is a list of points, and "reliability" is a list of triples: mean score, proportion of hallucinated cases, and
-    number of cases. The result is empty if no response has both a score and a label, or if all labels are the same.
+    "roc" is a list of points (`roc_points`). "reliability" is a list of triples: mean score, proportion of hallucinated
+    cases, and number of cases. The result is empty if no response has both a score and a label, or if all labels are
+    the same.
     """
     rows = [METRICS["roc_auc"].rows(example, judgement) for example, judgement in pairs]
     counted = [row for row in rows if row is not None]

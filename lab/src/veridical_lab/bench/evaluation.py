@@ -1,4 +1,4 @@
-"""Evaluate a detector on one data set: make its judgements, with a journal and a clock, and fit its thresholds."""
+"""Evaluate a detector on one data set: let it judge all cases, keep a journal, measure the time, and fit thresholds."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Evaluation:
         levels: The levels that the detector scores.
         data: The data set.
         judgements: The judgement of each of `data.examples`, in their order.
-        thresholds: The threshold of each level of the detector and, if fitted, of each level of a metric
-            (`Metric.level`).
+        thresholds: The threshold of each level of the detector. If thresholds were fitted, also the threshold of each
+            level of a metric (`Metric.level`).
         threshold_from: Where the thresholds come from, in words.
-        seconds: The time that the judgements took, in seconds.
-        decides: Whether responses are flagged as `records.decide` does. With thresholds fitted for each metric, they
-            are flagged only by their own score.
+        seconds: How many seconds the judgements took.
+        decides: Whether responses are flagged as `records.decide` does. If thresholds were fitted for metrics, a
+            response is flagged only by its own score.
     """
 
     name: str
@@ -52,7 +52,8 @@ class Evaluation:
     def threshold_for(self, metric: Metric) -> float | Thresholds:
         """Return the threshold for a metric.
 
-        This is the threshold of the metric's level if it was fitted, and otherwise the threshold of spans.
+        If the level of the metric has a threshold, it is used. Otherwise the threshold of spans is used. If `decides`
+        is true, metrics of responses get the thresholds of all levels.
         """
         if self.decides and metric.level == "response":
             return Thresholds(**{level.value: self.thresholds[level.value] for level in Level})
@@ -60,7 +61,7 @@ class Evaluation:
 
 
 def load_all(settings: BenchSettings) -> list[Detector]:
-    """Load the detectors that the settings name.
+    """Load all detectors that are named in the settings.
 
     Raises:
         InputError: A detector is named twice.
@@ -75,14 +76,12 @@ def load_all(settings: BenchSettings) -> list[Detector]:
 
 
 def detector_identity(detector: Detector) -> str:
-    """Return the detector's name and a hash of everything that its scores depend on, such as the content of a model
-    folder.
-    """
+    """Return a detector's name and a hash of all that its scores depend on, such as the content of a model folder."""
     return f"{detector.name}\0{digest_of(fingerprint_of(detector))}"
 
 
 def evaluate(detector: Detector, data: Loaded, settings: BenchSettings) -> Evaluation:
-    """Evaluate `detector` on `data`. If the detector can learn (`fit`), it first learns from the fitting part."""
+    """Evaluate `detector` on `data`. A detector that can learn (`fit`) first learns from the fitting part."""
     if isinstance(detector, Fittable) and info_of(detector).needs_training:
         judgements, seconds = _judge_out_of_fold(detector, data, settings)
     else:
@@ -114,7 +113,7 @@ def evaluate(detector: Detector, data: Loaded, settings: BenchSettings) -> Evalu
 
 
 def _judge_out_of_fold(detector: Fittable, data: Loaded, settings: BenchSettings) -> tuple[list[Judgement], float]:
-    """Judge the cases of each fold of documents by the detector fitted on the other folds and the training examples."""
+    """Judge the cases of each fold of documents with the detector fitted on the other folds and training examples."""
     examples, training = [*data.fitting, *data.examples], data.training()
     # another seed than that of the split into parts, or a whole test part would fall into one fold
     shares = {str(fold): 1 / FOLDS for fold in range(FOLDS)}
@@ -129,7 +128,7 @@ def _judge_out_of_fold(detector: Fittable, data: Loaded, settings: BenchSettings
 
 
 def _judge(detector: Detector, data: Loaded, settings: BenchSettings) -> tuple[list[Judgement], float]:
-    """Judge all cases, the fitting part first; return judgements and seconds, those of an earlier run included."""
+    """Judge all cases, the fitting part first. Judgements and seconds of an interrupted run are reused."""
     folder = settings.journal
     journal = Journal.open(folder, detector_identity(detector), data.name, data.hash, data.split) if folder else None
     cases = [example.case for example in (*data.fitting, *data.examples)]
@@ -145,16 +144,16 @@ def judge_all(
     journal: Journal | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[list[Judgement], float]:
-    """Judge all cases in batches, and return the judgements and the seconds that they took.
+    """Judge all cases in batches, and return the judgements and how many seconds they took.
 
     Args:
         detector: The detector to use.
         cases: The cases to judge.
-        label: The name of this step in the progress.
-        settings: The settings with the progress function, and the connection whose budget stops the run
-            (`CannotJudgeError`).
-        journal: The judgements of an earlier run, which are not made again but whose seconds count. New judgements are
-            added.
+        label: What progress reports call this step.
+        settings: The progress function, and the connection. When the budget of the connection is spent, the run stops
+            with a `CannotJudgeError`.
+        journal: The judgements of an earlier run. They are not made again, but their seconds count. New judgements are
+            added to the journal.
         clock: A function that returns the time in seconds.
     """
     judgements = list(journal.judgements) if journal else []

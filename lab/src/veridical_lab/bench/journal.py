@@ -1,6 +1,7 @@
 """Keep the judgements of a long run in a file, so that an interrupted run continues where it stopped.
 
-There is one file per detector and data set, with a line per batch. If a crash left an incomplete line, it is dropped.
+Each detector has one file per data set, with one line per batch. If a crash left an incomplete line, the line is
+dropped.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = ["Journal"]
 
 @dataclass(slots=True)
 class Journal:
-    """The judgements so far by one detector on a list of cases, and the seconds that they took."""
+    """The judgements that one detector has made so far on a list of cases, and how many seconds they took."""
 
     path: Path
     judgements: list[Judgement]
@@ -30,9 +31,9 @@ class Journal:
 
     @classmethod
     def open(cls, folder: Path, *key: str) -> Journal:
-        """Open the journal for `key` in a folder, with the judgements of an earlier run.
+        """Open the journal for `key` in a folder, and read the judgements of an earlier run if there was one.
 
-        An incomplete end is removed.
+        An incomplete line at the end is removed from the file.
         """
         name = hashlib.sha256("\0".join(key).encode()).hexdigest()[:24]
         try:
@@ -52,7 +53,7 @@ class Journal:
         return cls(folder / f"{name}.jsonl", judgements, sum((seconds for _, seconds in batches), 0.0))
 
     def add(self, judgements: Sequence[Judgement], seconds: float) -> None:
-        """Append one batch. It is part of the journal once its line is complete."""
+        """Append one batch to the file. The batch counts once its line is complete."""
         documents = [json.loads(encode(judgement)) for judgement in judgements]
         append_lines(self.path, [json.dumps({"seconds": seconds, "judgements": documents})], follow_link=False)
         self.judgements += judgements

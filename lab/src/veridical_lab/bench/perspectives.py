@@ -1,8 +1,8 @@
-"""Measure detectors on answers with several perspectives, with the test sets and tables of Chang et al. 2024.
+"""Measure detectors on answers that give several perspectives, with the test sets and tables of Chang et al. 2024.
 
-The test sets are made from topics (§4.3). The responses use the arguments' own words or other words, and each is
-followed by the same response with synthetic errors. A third set has ambiguous errors. Organic errors are read from
-labelled data.
+The test sets are made from topics (§4.3). In one set, the responses use the arguments' own words, and in another one
+they use other words. Each response is followed by copies with synthetic errors. A third set has ambiguous errors.
+Organic errors, which models made by themselves, are read from labelled data.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SETS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "paraphrased": ("other", FULL),
     "ambiguous": ("same", AMBIGUOUS),
 }
-"""Test sets by name: how the given arguments are worded, and which errors are made."""
+"""The test sets by name. Each says how the given arguments are worded, and which errors are made."""
 
 _OF_RESPONSES = ("roc_auc", "coverage_roc_auc")
 TABLES: Mapping[int, tuple[str, ...]] = {
@@ -44,8 +44,8 @@ TABLES: Mapping[int, tuple[str, ...]] = {
     5: _OF_RESPONSES,
     6: _OF_RESPONSES,
 }
-"""The paper's tables and their metrics: responses (1), classifiers by training data (2), words (3), classifiers without
-annotated responses (5), salience by aggregation (6)."""
+"""The tables of the paper, each with its metrics: responses (1), classifiers by training data (2), words (3),
+classifiers without annotated responses (5), salience by aggregation (6)."""
 
 TRAINING: Mapping[str, tuple[str, float]] = {
     "synth": ("same", 0.25),
@@ -53,12 +53,13 @@ TRAINING: Mapping[str, tuple[str, float]] = {
     "dev": ("both", 1.0),
     "free": ("same", 1.0),
 }
-"""Training data: the wording of the given arguments, and the share of the training topics. The first three are those of
-table 2 (§5.2), each more than the one before (the paper has 9 training topics, then 28 more); "free" are the answers
-that the generator learns, with errors, which nobody has to annotate (table 5)."""
+"""The kinds of training data. Each says how the given arguments are worded, and which share of the training topics is
+used. The first three belong to table 2 (§5.2), and each has more data than the one before (the paper has 9 training
+topics, then 28 more). "free" has the answers that the generator learns, with errors put into them. Nobody has to
+annotate them (table 5)."""
 
 NEGATIVES = ("error-free", "all")
-"""The examples that errors of a kind are compared with: those without any error, as in the paper, or all others."""
+"""Which examples to compare with an error of some kind: those without any error, as in the paper, or all others."""
 
 _OF_SOURCES = ("coverage_roc_auc", "source_word_roc_auc")
 LEVELS = ("response", "span", "coverage", "source")
@@ -67,14 +68,14 @@ LEVELS = ("response", "span", "coverage", "source")
 def error_sets(
     topics: Iterable[Topic], *, per_topic: int = 4, seed: int = 0, part: str = "test", sample: int | None = None
 ) -> dict[str, list[Example]]:
-    """Make the examples of each test set. All sets are about the same draws of arguments.
+    """Make the examples of each test set. All sets use the same draws of arguments.
 
     Args:
         topics: The topics, whose arguments have paraphrases.
-        per_topic: The largest number of draws of arguments per topic.
+        per_topic: How many draws of arguments to make for each topic, at most.
         seed: The random seed.
-        part: The part of the split by groups of topics: train, valid or test (70/10/20).
-        sample: The number of draws of arguments to use, chosen by the seed. Default: all draws.
+        part: Which part of the topics to use: train, valid or test (70/10/20, split by groups of topics).
+        sample: How many draws of arguments to use, chosen by the seed. Default: all draws.
 
     Raises:
         DataError: No topic falls into the part.
@@ -97,17 +98,17 @@ def error_sets(
 def training_sets(
     topics: Iterable[Topic], which: str = "dev", *, per_topic: int = 4, seed: int = 0
 ) -> dict[str, list[Example]]:
-    """Make examples to train ("train") and to validate ("valid") on.
+    """Make examples to train on ("train") and to validate on ("valid").
 
-    There are error-free ones, and each full error of them.
+    There are examples without errors, and copies of them with each full error.
 
-    The parts are the same as those of `error_sets` with the same seed, so their topics are not in its test part. The
-    validation part is the same for all of `TRAINING`.
+    The topics are split as in `error_sets` with the same seed, so no topic of the test part is used here. The
+    validation part is the same for all kinds of `TRAINING`.
 
     Args:
         topics: The topics, whose arguments have paraphrases.
         which: The kind of training data, one of `TRAINING`.
-        per_topic: The largest number of draws of arguments per topic.
+        per_topic: How many draws of arguments to make for each topic, at most.
         seed: The random seed.
 
     Raises:
@@ -129,7 +130,7 @@ def training_sets(
 
 
 def variants(detectors: Sequence[str], tables: Sequence[int]) -> list[str]:
-    """Return the detectors for some tables. For table 6, this is salience with each way to aggregate.
+    """List the detectors to run for some tables. For table 6, they are salience with each way to aggregate.
 
     Raises:
         InputError: There is no such table, or table 6 is named together with another table or with a detector other
@@ -159,19 +160,19 @@ def measured(
     organic: str | None = None,
     negatives: str = "error-free",
 ) -> tuple[list[ResultRow], list[DetectorComparison]]:
-    """Measure each detector on each test set, and test the difference between every two of them.
+    """Measure each detector on each test set, and test whether any two of them differ.
 
-    Examples with a hallucination are compared with error-free examples, and so are those with an omission (§4.3). An
-    example that has only the other error is not used, unless `negatives` is "all". The differences of areas are tested
-    as in the paper (§5.1): by Hanley and McNeil's test, with Bonferroni's correction over all pairs of a test set, for
-    hallucinations and omissions together.
+    Hallucinations and omissions are measured separately. In both cases, examples with this error are compared with
+    error-free examples (§4.3). An example that has only the other error is not used, unless `negatives` is "all".
+    Whether areas under ROC curves differ is tested as in the paper (§5.1), by Hanley and McNeil's test. Bonferroni's
+    correction covers all pairs of a test set, for hallucinations and omissions together.
 
     Args:
-        settings: The detectors, the bootstrap and the command. Their data are not used.
+        settings: The detectors, the bootstrap and the command. The data sets in the settings are not used.
         sets: The test sets, from `error_sets`.
         tables: Some of `TABLES`.
-        organic: SET:PATH of labelled responses, as a further test set.
-        negatives: The choice of negative examples, one of `NEGATIVES`.
+        organic: SET:PATH of labelled responses, which are a further test set.
+        negatives: How to choose the negative examples, one of `NEGATIVES`.
     """
     if negatives not in NEGATIVES:
         raise UnknownNameError("negatives", negatives, NEGATIVES)
@@ -218,7 +219,7 @@ def measured(
 
 
 def _counted(examples: Sequence[Example], of_sources: bool, negatives: str) -> list[int]:
-    """Return the examples that count: with `negatives` "error-free", those with this error or without any error."""
+    """Find the examples that count. With `negatives` "error-free", they have this error or no error at all."""
     counted = []
     for i, example in enumerate(examples):
         errors = (
@@ -231,6 +232,6 @@ def _counted(examples: Sequence[Example], of_sources: bool, negatives: str) -> l
 
 
 def _part(evaluation: Evaluation, indices: Sequence[int]) -> Evaluation:
-    """Return the evaluation of some of its examples."""
+    """Restrict an evaluation to the examples at `indices`."""
     data = replace(evaluation.data, examples=[evaluation.data.examples[i] for i in indices])
     return replace(evaluation, data=data, judgements=[evaluation.judgements[i] for i in indices])

@@ -1,6 +1,6 @@
 """Figures that papers print, as data.
 
-They are shown beside measured rows and marked as the paper's. They are never mixed with measured rows.
+Reports show these figures beside measured rows and mark them as the paper's. They are never mixed with measured rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FOLDER = "published"
 
 @dataclass(frozen=True, slots=True)
 class PublishedTable:
-    """One table of a paper, with one value of `metric` per name and column.
+    """One table of a paper. Each named row has one value of `metric` per column.
 
     A value is None if the paper prints a dash.
     """
@@ -33,7 +33,7 @@ class PublishedTable:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The figures in one paper. `statements` are triples of the place, what is stated there, and the value."""
+    """The figures in one paper. Each of `statements` has the place in the paper, what it says there, and the value."""
 
     citation: str
     model: str
@@ -43,10 +43,10 @@ class Published:
 
 
 def published(name: str) -> Published:
-    """Return the figures of a paper.
+    """Load the figures of a paper.
 
     Raises:
-        UnknownNameError: There are no figures of a paper called `name`.
+        UnknownNameError: We have no figures of a paper called `name`.
 
     >>> published("chwang2024").tables[0].columns
     ['CDM', 'CF', 'E2E']

@@ -1,4 +1,4 @@
-"""Result rows: the metrics of a detector on a data set, or on a group of it, with intervals and how they were made."""
+"""Result rows: how a detector did on a data set or a group in it, by each metric, and how this was measured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ResultRow", "read_result_rows"]
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """The result of a detector on one data set, one part of it, or one group.
+    """The result of a detector on one data set, one part of a data set, or one group.
 
     Attributes:
         run_id: A hash of everything that determines the figures. A run with the same id gives the same figures.
@@ -23,26 +23,27 @@ class ResultRow:
         data: The name of the data set.
         split: The part of the data set that was measured, in words.
         group: The group of examples, such as "task=qa". None for all examples.
-        n: The number of cases.
-        documents: The number of documents.
-        not_judged: The number of cases that could not be judged, or only in part.
-        skipped: The number of rows of the data that could not be read and were left out.
+        n: How many cases were measured.
+        documents: How many documents they belong to.
+        not_judged: How many of the cases could not be judged, or only in part.
+        skipped: How many rows of the data could not be read and were left out.
         data_hash: The hash of the examples as read (not of files).
-        thresholds: The threshold of each level of the detector and, if fitted, of each level of a metric.
+        thresholds: The threshold of each level of the detector. If thresholds were fitted, also the threshold of each
+            level of a metric.
         threshold_from: Where the thresholds come from, in words.
-        metrics: The value of each metric with its interval.
-        seconds: The time for judging alone, in seconds.
-        peak_mb: The peak resident memory of the process, in megabytes. None if the system does not tell.
+        metrics: The value of each metric with an interval.
+        seconds: How many seconds judging took, without loading or measuring.
+        peak_mb: The most memory that the process has held, in megabytes. None if the system does not tell.
         level: The confidence level of the intervals, in (0, 1).
         resamples: The number of bootstrap samples.
         seed: The seed of the bootstrap and of the split by document.
         command: The command that made the row.
         date: The date, as YYYY-MM-DD.
         machine: The number and kind of processors, and the system.
-        versions: The versions of the packages that the figures may depend on.
-        usage: The usage of chat models for these judgements. None if no chat model was asked. Replies from a cache cost
+        versions: The versions of the packages on which the figures may depend.
+        usage: What chat models used for these judgements. None if no chat model was asked. Replies from a cache cost
             nothing.
-        foreign: The number of other documents whose sources were put around those of each case.
+        foreign: How many other documents lent their sources to each case, mixed with its own sources.
         curves: Points of the curves of response-level scores (`veridical_lab.bench.curves`).
     """
 
@@ -74,7 +75,7 @@ class ResultRow:
 
 
 def read_result_rows(paths: Iterable[Path]) -> list[ResultRow]:
-    """Read the rows in files of results. A later row of the same run and group replaces an earlier row.
+    """Read the rows in files of results. If two rows have the same run and group, the later one is kept.
 
     Raises:
         DataError: A line is not a result row. The error names the file and the line.

@@ -1,4 +1,4 @@
-"""Run a benchmark: every detector on every data set, as a whole and by group, as result rows."""
+"""Run a benchmark: measure every detector on every data set, as a whole and by group, and make result rows."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ Group = tuple[str | None, Sequence[int]]  # the name of a group of examples (Non
 
 
 def run_bench(settings: BenchSettings, known: Mapping[str, list[ResultRow]] | None = None) -> Iterator[list[ResultRow]]:
-    """Yield the rows of each detector on each data set: one for the whole data set, then one per group.
+    """Measure each detector on each data set, and yield its rows: one for the whole data set, then one per group.
 
     Args:
         settings: What to run.
-        known: Rows by run id. A run with rows in it is not made again.
+        known: Rows of earlier runs, by run id. These runs are not made again.
     """
     detectors = load_all(settings)
     for name in settings.metrics or ():
@@ -64,10 +64,10 @@ def run_bench(settings: BenchSettings, known: Mapping[str, list[ResultRow]] | No
 
 
 def run_to_file(settings: BenchSettings, path: Path | None) -> list[ResultRow]:
-    """Run a benchmark, append its rows to a file of results, and return them.
+    """Run a benchmark, add its rows to a file of results, and return the rows.
 
-    Rows that are already in the file are not measured again. New rows are written as soon as a detector is done, so an
-    interrupted run continues where it stopped. The journal is removed at the end.
+    Rows that are already in the file are not measured again. New rows are written as soon as a detector is done with a
+    data set, so an interrupted run continues where it stopped. At the end, the journal is removed.
     """
     in_file = read_result_rows([path]) if path and path.exists() else []
     by_run: dict[str, list[ResultRow]] = {}
@@ -85,9 +85,9 @@ def run_to_file(settings: BenchSettings, path: Path | None) -> list[ResultRow]:
 
 
 def dry_run_bench(settings: BenchSettings) -> None:
-    """Let every detector that asks a chat model judge all cases, without sending anything.
+    """Count the requests that a benchmark would send, without sending any.
 
-    The connection only counts the requests.
+    Every detector that asks a chat model judges all cases, and the connection only counts the requests.
     """
     detectors = load_all(settings)
     for spec in settings.data:
@@ -101,7 +101,7 @@ def dry_run_bench(settings: BenchSettings) -> None:
 
 
 def _run_id(detector: Detector, data: Loaded, settings: BenchSettings) -> str:
-    """Return a hash of all that determines the figures."""
+    """Compute a hash of everything that determines the figures."""
     parts = (
         *(detector_identity(detector), dict(thresholds_of(detector)), data.name, data.hash, data.split, settings.fit),
         *(settings.metrics and list(settings.metrics), list(settings.group_by), settings.threshold),
@@ -112,7 +112,7 @@ def _run_id(detector: Detector, data: Loaded, settings: BenchSettings) -> str:
 
 
 def _groups(examples: Sequence[Example], key: str) -> list[Group]:
-    """Return the groups "key=value" of the examples, each with the indices of its examples, sorted by name."""
+    """Group the examples by their value of `key`. Each group "key=value" has the indices of its examples."""
     groups: dict[str, list[int]] = {}
     for i, example in enumerate(examples):
         value = dict(example.group).get(key)
@@ -133,12 +133,12 @@ def result_rows(
     metrics: Mapping[str, Metric],
     groups: Sequence[Group] | None = None,
 ) -> list[ResultRow]:
-    """Make the result rows of an evaluation, one per group of its examples.
+    """Make the result rows of an evaluation, one per group of examples.
 
     Args:
-        run_id: The id of the run that the rows belong to.
+        run_id: The id of the run to which the rows belong.
         evaluation: The judgements and thresholds.
-        settings: The settings for the bootstrap of the intervals, and the command.
+        settings: How to bootstrap the intervals, and the command to record.
         metrics: The metrics by name.
         groups: The name of each group (None for all examples) and the indices of its examples. Default: one group of
             all examples.
@@ -188,7 +188,7 @@ def result_rows(
 
 
 def _incomplete(example: Example, judgement: Judgement) -> bool:
-    """Return whether some part of the response was not judged, or the judgement has no score at all."""
+    """Return whether some part of the response was not judged, or the judgement has neither scores nor verdicts."""
     if judgement.judged is not None:
         return not judgement.judged or bool(unjudged(example.case, judgement))
     return (judgement.hallucination, judgement.omission) == (None, None) and not (
@@ -197,7 +197,7 @@ def _incomplete(example: Example, judgement: Judgement) -> bool:
 
 
 def _with_other_class(rows: Sequence[Floats | None], picked: Sequence[int]) -> Sequence[int]:
-    """Return the cases of a group; if they all have one label, add all cases of the set with the other label."""
+    """Return the cases of a group. If they all have the same label, add all cases of the set with the other label."""
     labels = [None if row is None else bool(row[0, 0]) for row in rows]
     of_group = {labels[i] for i in picked} - {None}
     if len(of_group) != 1:
@@ -214,7 +214,7 @@ def _version(name: str) -> str:
 
 
 def _peak_mb() -> float | None:
-    """Return the peak resident memory of this process in MB; None where the system does not tell (Windows)."""
+    """Return the peak resident memory of this process in MB, or None if the system does not tell (Windows)."""
     try:
         import resource
     except ImportError:

@@ -1,4 +1,4 @@
-"""The settings of a benchmark, and its data sets in memory, split by document if anything is fitted."""
+"""The settings of a benchmark, and how its data sets are loaded and, if anything is fitted, split by document."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class BenchSettings:
     """The settings of a benchmark.
 
     `data` are NAME:PATH specs. If `metrics` is None, all metrics that fit the detector and the data are used. If you
-    set `sample`, only this number of documents is used from each data set, and always the same ones for a seed. If you
-    set `foreign`, the sources of each case are mixed with those of this number of other documents from its data set.
+    set `sample`, only this many documents of each data set are used, and a seed always gives the same ones. If you set
+    `foreign`, the sources of each case are mixed with the sources of this many other documents from the same data set.
 
     If `fit` is one of `veridical.metrics.thresholding.CRITERIA`, each data set is split by document. Thresholds and
     detectors that learn are fitted on the validation part, and only the test part is measured. With `fit` "none", the
     test part is measured and nothing is fitted.
 
-    `connection` says how detectors reach a chat model. The run stops when its budget is spent. `remark` is called with
-    each line on how the data were understood.
+    `connection` says how detectors reach a chat model. The run stops when the budget of the connection is spent.
+    `remark` is called with each line that says how the data were understood.
     """
 
     detectors: Sequence[str]
@@ -65,11 +65,11 @@ class BenchSettings:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """One data set in memory, with the levels that it labels.
+    """One data set in memory, with the levels that its labels are about.
 
-    There are examples to measure on and examples to fit on. `training` returns further examples to train on, which are
-    from other documents or from the training split of the set. `hash` is the hash of all examples as read, before the
-    split. If there are foreign sources, it includes them.
+    `examples` are measured, and `fitting` is for fitting. `training` returns further examples to train on, from other
+    documents or from the training split of the data set. `hash` is the hash of all examples as read, before the split,
+    with their foreign sources if there are any.
     """
 
     name: str

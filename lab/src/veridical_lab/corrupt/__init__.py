@@ -1,7 +1,8 @@
-"""Make synthetic errors: labelled examples become ungrounded in a known way, with one file per method.
+"""Make synthetic errors: change grounded examples so that the sources no longer support the response in a known place.
 
-The gold marks every place of the response that is unsupported after the change. If such a place cannot be found, the
-example is skipped and counted. The same seed gives the same errors, whatever the order of the examples.
+Each way to corrupt has its own file. The gold marks every place of the response that is unsupported after the change.
+If such a place cannot be found, the example is skipped and counted. The same seed gives the same errors, whatever the
+order of the examples.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ __all__ = ["WAYS", "Attempt", "Corrupted", "Corruptor", "CorruptsMany", "attempt
 
 
 class Corruptor(Protocol):
-    """A way to make errors. It is built with all examples, and may draw replacements from them."""
+    """Makes errors in one way. A corruptor is built with all examples, and may draw replacements from them."""
 
     name: str
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
-        """Return the example with an error, a new gold and a new id, or say why it cannot be used."""
+        """Put an error into the example and give it a new gold and a new id, or say why it cannot be used."""
         ...
 
 
 @runtime_checkable
 class CorruptsMany(Protocol):
-    """A way that can change several examples at once. The results are the same as one by one, but it is faster."""
+    """Can change several examples at once, which is faster than one by one and gives the same results."""
 
     def change_many(self, examples: Sequence[Example], draws: Sequence[random.Random]) -> list[Example | str]:
-        """Return the result of `change` for each example and its draw."""
+        """Change each example with its own draw, and return what `change` would return."""
         ...
 
 
@@ -55,9 +56,9 @@ WAYS = Registry(
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The result for one example.
+    """What came of one example.
 
-    `examples` contains the example itself, the corrupted one, or both. If it is empty, `skipped` says why.
+    `examples` contains the example itself, the corrupted one, or both. If `examples` is empty, `skipped` may say why.
     """
 
     id: str
@@ -67,7 +68,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Corrupted:
-    """Grounded and corrupted examples in the order of their originals, and how many were skipped, by reason."""
+    """Grounded and corrupted examples in their original order, and how many were skipped for each reason."""
 
     examples: tuple[Example, ...]
     changed: int
@@ -90,13 +91,15 @@ def corrupt(
 
     Args:
         examples: The labelled examples.
-        how: The way to corrupt: a name in `WAYS`, or a function that makes a corruptor from the examples, such as
+        how: How to corrupt: a name in `WAYS`, or a function that makes a corruptor from the examples, such as
             `partial(Rules, errors=(0.7, 0.3))`.
-        share: The fraction of the grounded examples to corrupt, above 0 and at most 1. They are drawn one by one.
+        share: The fraction of the grounded examples to corrupt, above 0 and at most 1. Whether an example is corrupted
+            is drawn for each one.
         pairs: Whether to return each corrupted example after its unchanged original, and to leave out examples that
             were not drawn.
-        seed: The random seed. The draws of an example do not depend on other examples.
-        types: The types of error to make, for a way that has several (`rules`, `arguments`). Default: its usual types.
+        seed: The random seed. What is drawn for an example does not depend on other examples.
+        types: The types of error to make, if the way has several (`rules`, `arguments`). Default: the usual types of
+            the way.
 
     Raises:
         InputError: The fraction is out of range, the way has no types to choose from, or nothing could be corrupted.
@@ -127,16 +130,16 @@ def attempts(
     seed: int = 0,
     batch_size: int = 32,
 ) -> Iterator[Attempt]:
-    """Yield the result for each example, as a stream. To change all examples at once, use `corrupt`.
+    """Try to corrupt examples as a stream, and yield what came of each. To change all examples at once, use `corrupt`.
 
     Args:
         examples: The labelled examples, which are read as a stream, `batch_size` at a time.
-        corruptor: The way to corrupt.
+        corruptor: Makes the errors.
         share: The fraction of the grounded examples to corrupt, above 0 and at most 1.
         pairs: Whether to yield each corrupted example after its unchanged original, and to leave out examples that were
             not drawn.
-        seed: The random seed. The draws of an example depend neither on other examples nor on the batch.
-        batch_size: The number of examples to change at once, at least 1.
+        seed: The random seed. What is drawn for an example depends neither on other examples nor on the batch.
+        batch_size: How many examples to change at once, at least 1.
 
     Raises:
         InputError: The fraction or the batch size is out of range.

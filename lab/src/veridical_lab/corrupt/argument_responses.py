@@ -1,7 +1,7 @@
 """Compose responses from arguments by templates, so that the argument behind each word is known.
 
-Each argument is put after a phrase such as "Opponents argue that". The response can use the same wording as the given
-arguments, or another one to make a paraphrase (Chang et al. 2024, §4.1).
+Each argument follows a phrase such as "Opponents argue that". The response can have the wording of the given arguments,
+or another wording, which makes a paraphrase (Chang et al. 2024, §4.1).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from veridical_lab.datasets.topics import Argument, Topic, draw_arguments, norma
 __all__ = ["WORDINGS", "clause_of", "composed", "usable_topic"]
 
 WORDINGS = ("same", "other", "both")
-"""How the given arguments are worded: as in the response, in other words, or one example of each."""
+"""How the given arguments are worded: as in the response, in other words, or both ways in one example each."""
 
 _LONGEST = 40  # words of an argument that can be said in one clause
 _SIDES = {
@@ -59,7 +59,7 @@ _CONTRACTED = re.compile(r"(?:n['’]t|['’](?:s|re|ve|ll|d))$", re.I)
 
 
 def clause_of(text: str) -> str | None:
-    """Turn a text into a clause after "that", with a small first letter and no final punctuation.
+    """Turn a text into a clause that can follow "that", with a small first letter and without final punctuation.
 
     The text must be one sentence of 4 to 40 words with a finite verb after its first word, and must not be a question,
     a heading or an order. Return None for any other text.
@@ -86,18 +86,18 @@ def clause_of(text: str) -> str | None:
 
 
 def composed(topics: Iterable[Topic], *, wording: str = "both", per_topic: int = 6, seed: int = 0) -> Iterator[Example]:
-    """Yield error-free examples: one to three arguments for each perspective, and a response that states all of them.
+    """Make examples without errors: one to three arguments for each perspective, and a response that states them all.
 
-    For each argument, the gold has a verdict with score 0 on its words in the response, with the argument as evidence,
-    and an omission with score 0. The document is the topic's group (`topic_groups`), so that an argument is never in
-    two parts of a split. The groups `topic` and `wording` ("same", "other") are set. The same topic and seed give the
-    same responses, whatever the other topics.
+    For each argument, the gold has a verdict with score 0 and an omission with score 0. The verdict is on the words of
+    the argument in the response, and its evidence is the argument. The document is the topic's group (`topic_groups`),
+    so that an argument is never in two parts of a split. The groups `topic` and `wording` ("same", "other") are set.
+    The same topic and seed give the same responses, whatever the other topics.
 
     Args:
-        topics: The topics. A topic is skipped unless two perspectives have arguments that can be stated in one clause
-            and, for other wordings, have paraphrases.
+        topics: The topics. To be used, a topic needs arguments for two perspectives that can be stated in one clause.
+            For another wording, these arguments also need paraphrases.
         wording: One of `WORDINGS`.
-        per_topic: The largest number of different draws of arguments per topic.
+        per_topic: How many different draws of arguments to make for each topic, at most.
         seed: The random seed.
 
     Raises:
@@ -140,11 +140,10 @@ def composed(topics: Iterable[Topic], *, wording: str = "both", per_topic: int =
 
 
 def usable_topic(topic: Topic, *, reworded: bool) -> Topic | None:
-    """Return the topic with only those arguments that can be stated as a clause.
+    """Remove the arguments that cannot be stated as a clause. Return None if too few arguments remain.
 
-    The wording that is used comes first. It is the last wording that can be a clause, because the first wording is
-    often a heading, and the wordings of crowd workers are more often sentences. Return None if too few arguments
-    remain.
+    The text of each argument becomes its last wording that can be a clause. First wordings are often headings, and the
+    later ones, which crowd workers wrote, are more often sentences.
     """
     chosen = []
     for argument in topic.arguments:
@@ -182,7 +181,7 @@ def _whole(source: Source) -> Span:
 
 
 def _response(arguments: Sequence[Argument], draw: random.Random) -> tuple[str, list[Span]]:
-    """Compose a passage for each perspective, with an empty line between; return the text and each argument's span."""
+    """Compose a passage for each perspective, with an empty line between. Return the text and each argument's span."""
     text, spans = "", []
     before: str | None = None
     ends = [a.perspective != b.perspective for a, b in pairwise(arguments)] + [True]

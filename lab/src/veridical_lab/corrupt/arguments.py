@@ -1,11 +1,12 @@
 """Remove arguments from the sources of a response, add others (Chang et al. 2024, §4.2), or make ambiguous errors.
 
-A full error does not change the response. If one of its arguments is removed, the response is partly unsupported. If an
-argument is added, the response leaves something out. Ambiguous errors (§3) are separate types.
+A full error does not change the response. If an argument that it states is removed from the sources, the response is
+partly unsupported. If an argument is added to the sources, the response leaves something out. Ambiguous errors (§3) are
+separate types.
 
-The gold says where the response states each argument, by a verdict with the argument as its evidence. Such verdicts are
-made by `argument_responses`, or marked by people. If they are missing and an argument is removed, the response is
-hallucinated, but the gold does not say where.
+The gold says where the response states each argument, by verdicts whose evidence is the argument. They come from
+`argument_responses`, or from people. If they are missing and an argument is removed, the response is hallucinated, but
+the gold does not say where.
 """
 
 from __future__ import annotations
@@ -30,13 +31,14 @@ from veridical_lab.datasets.topics import Argument, Topic, normal_form
 __all__ = ["AMBIGUOUS", "FULL", "TYPES", "Arguments", "each_error"]
 
 FULL = ("removed", "added", "both")
-"""The response says an argument that is not given, leaves one out that is given, or both."""
+"""In full errors, the response states an argument that is not given, leaves out one that is given, or both."""
 
 AMBIGUOUS = ("meaning", "partly-said", "repeated", "swapped")
-"""The meaning of an argument is changed slightly; one is said only in part; one is said twice; two change sides."""
+"""In ambiguous errors, the response changes the meaning of an argument slightly, states one only in part, states one
+twice, or exchanges two arguments of different perspectives."""
 
 TYPES = (*FULL, *AMBIGUOUS, "partly-given")
-"""All types; partly given is an argument whose end is cut off."""
+"""All types. With "partly-given", the end of a given argument is cut off."""
 
 _ALIKE = 0.5  # two arguments that share this part of their content words may say the same
 _UNMARKED = "where its arguments are said is not marked"
@@ -49,17 +51,17 @@ _Change = Callable[["Arguments", Example, random.Random], "Example | str"]
 
 
 class Arguments:
-    """Makes one error of a type drawn from `types`. If this error is impossible, the next type is drawn.
+    """Makes one error of a type drawn from `types`. If this error is impossible, another type is drawn.
 
-    An argument that may say the same as another one, because they share half of their content words, is neither removed
-    nor added.
+    If two arguments share half of their content words, they may say the same. Such arguments are neither removed nor
+    added.
 
     Args:
-        examples: Error-free examples. Their topic is the group `topic`, or otherwise the document.
+        examples: Examples without errors. Their topic is the group `topic`, or the document if there is no such group.
         types: Some of `TYPES`. Default: `FULL`.
-        topics: The topics that the examples name by id, from which arguments are added. An argument is added in a
-            wording like that of the given arguments, so that its style does not give it away. Default: the arguments of
-            `examples` for each topic.
+        topics: The topics that the examples name by id. Arguments to add are taken from them, in a wording like that of
+            the given arguments, so that their style does not give them away. Default: added arguments come from other
+            examples with the same topic.
     """
 
     name = "arguments"
@@ -87,7 +89,7 @@ class Arguments:
                 self._pool[each.id, wording] = {argument.id: argument for argument in usable.arguments}
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
-        """Return the example with an error and its gold, or why it cannot be used."""
+        """Put an error into the example and mark it in the gold, or say why the example cannot be used."""
         why = ""
         for kind in draw.sample(self._types, len(self._types)):
             result = self.make(kind, example, draw)
@@ -97,7 +99,7 @@ class Arguments:
         return why
 
     def make(self, kind: str, example: Example, draw: random.Random) -> Example | str:
-        """Return the example with an error of this type and the id CASE/TYPE, or why there is none."""
+        """Put an error of this type into the example and give it the id CASE/TYPE, or say why that fails."""
         if not any(source.must_cover for source in example.case.sources):
             return "no argument that has to be covered"
         made = _CHANGES[kind](self, example, draw)
@@ -113,7 +115,7 @@ class Arguments:
         return Example(case, gold, example.document, tuple(sorted(groups.items())))
 
     def added(self, example: Example, draw: random.Random) -> Example | str:
-        """Return the example with one more argument of its topic, which the response does not say."""
+        """Add an argument of the topic to the sources, which the response does not state."""
         given = [source for source in example.case.sources if source.must_cover]
         topic, wording = _topic_of(example)
         sides = {source.perspective for source in given}
@@ -145,7 +147,7 @@ class Arguments:
         return replace(example, case=replace(example.case, sources=sources), gold=gold)
 
     def removed(self, example: Example, draw: random.Random) -> Example | str:
-        """Return the example without one of its arguments, which the response still says."""
+        """Remove an argument from the sources, which the response still states."""
         given = [source for source in example.case.sources if source.must_cover]
         unlike = [s for s in given if not any(_alike(s, other) for other in example.case.sources if other is not s)]
         if len(given) < 2 or not unlike:
@@ -167,7 +169,7 @@ class Arguments:
         return replace(example, case=replace(example.case, sources=sources), gold=gold)
 
     def both(self, example: Example, draw: random.Random) -> Example | str:
-        """Return the example with one argument removed and another one added."""
+        """Remove one argument from the sources and add another one."""
         added = self.added(example, draw)
         if isinstance(added, str):
             return added
@@ -181,7 +183,7 @@ class Arguments:
         return replace(removed, case=case, gold=replace(removed.gold, omissions=omissions))
 
     def meaning(self, example: Example, draw: random.Random) -> Example | str:
-        """Return the example with one word of an argument made stronger or weaker in the response."""
+        """Make one word of an argument stronger or weaker in the response."""
         marked = _marked(example)
         for verdict, _ in draw.sample(marked, len(marked)):
             edit = shade(verdict.span.of(example.case.response), draw)
@@ -201,7 +203,7 @@ class Arguments:
         return "no argument has a word that can be made stronger or weaker" if marked else _UNMARKED
 
     def partly_given(self, example: Example, draw: random.Random) -> Example | str:
-        """Return the example with the end of one argument cut off, which the response still says."""
+        """Cut off the end of an argument in the sources, which the response still states."""
         place = _cut_place(example, draw)
         if place is None:
             return "no argument that can be cut"
@@ -223,7 +225,7 @@ class Arguments:
         return replace(example, case=replace(example.case, sources=sources), gold=gold)
 
     def partly_said(self, example: Example, draw: random.Random) -> Example | str:
-        """Return the example with a response that breaks one argument off."""
+        """Cut off the end of an argument in the response."""
         place = _cut_place(example, draw)
         if place is None:
             return "no argument that can be cut"
@@ -237,7 +239,7 @@ class Arguments:
         return replace(edited, gold=replace(edited.gold, omissions=omissions))
 
     def repeated(self, example: Example, draw: random.Random) -> Example | str:
-        """Return the example with one argument repeated at the end of its passage."""
+        """Repeat an argument at the end of its passage in the response."""
         marked = _marked(example)
         if not marked:
             return _UNMARKED
@@ -256,7 +258,7 @@ class Arguments:
         return replace(edited, gold=replace(edited.gold, hallucination=1.0, verdicts=verdicts))
 
     def swapped(self, example: Example, draw: random.Random) -> Example | str:
-        """Return the example with two arguments of different perspectives exchanged."""
+        """Exchange two arguments of different perspectives in the response."""
         text = example.case.response
         pairs = [
             (a, b)
@@ -297,13 +299,13 @@ _CHANGES: Mapping[str, _Change] = {
 def each_error(
     examples: Iterable[Example], types: Sequence[str] = FULL, *, topics: Iterable[Topic] | None = None, seed: int = 0
 ) -> Iterator[Example]:
-    """Yield each example, followed by one for each type of error that can be made from it (test sets of §4.3).
+    """Yield each example, followed by a copy with each type of error that is possible in it (test sets of §4.3).
 
     Args:
-        examples: Error-free examples.
+        examples: Examples without errors.
         types: Some of `TYPES`.
         topics: As in `Arguments`.
-        seed: The random seed. The draws of an example do not depend on other examples.
+        seed: The random seed. What is drawn for an example does not depend on other examples.
     """
     examples = list(examples)
     way = Arguments(examples, types=types, topics=topics)
@@ -316,7 +318,7 @@ def each_error(
 
 
 def _topic_of(example: Example) -> tuple[str | None, str | None]:
-    """Return the name of the example's topic, and how its arguments are worded, if that is known."""
+    """Return the name of the example's topic, and how its arguments are worded, each as far as it is known."""
     groups = dict(example.group)
     return groups.get("topic", example.document), groups.get("wording")
 
@@ -333,7 +335,7 @@ def _alike(one: Source, two: Source) -> bool:
 
 
 def _marked(example: Example) -> list[tuple[Verdict, Source]]:
-    """Return the verdicts that are about one argument each, with that argument."""
+    """Return the verdicts that are about exactly one argument, each with this argument."""
     sources = {source.id: source for source in example.case.sources if source.must_cover}
     return [
         (verdict, sources[verdict.evidence[0].source_id])
@@ -343,7 +345,7 @@ def _marked(example: Example) -> list[tuple[Verdict, Source]]:
 
 
 def _cut_place(example: Example, draw: random.Random) -> tuple[Verdict, Source, int] | None:
-    """Draw an argument that is said word for word and has two parts; return it and the size of its first part."""
+    """Draw an argument that is stated word for word and has two parts. Return it with the length of its first part."""
     marked = _marked(example)
     for verdict, source in draw.sample(marked, len(marked)):
         clause = verdict.span.of(example.case.response).casefold()
@@ -356,7 +358,7 @@ def _cut_place(example: Example, draw: random.Random) -> tuple[Verdict, Source, 
 
 
 def _edited(example: Example, edits: Sequence[Edit]) -> Example:
-    """Return the example with `edits` in its response; its verdicts move with their text."""
+    """Apply `edits` to the response of the example, and move its verdicts along with their text."""
     case = replace(example.case, response=apply(example.case.response, edits))
     verdicts = tuple(replace(v, span=carry(v.span, edits)) for v in example.gold.verdicts)
     return replace(example, case=case, gold=replace(example.gold, verdicts=verdicts), annotations=())

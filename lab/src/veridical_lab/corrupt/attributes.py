@@ -1,7 +1,8 @@
-"""Remove or change attributes, so that they no longer support the description (CH-Wang et al. 2024, §3.2, E2E).
+"""Remove or change attributes in the sources, so that they no longer support the description (E2E).
 
-The description stays as people wrote it, and its mentions of a changed attribute are marked. In the paper, the authors
-corrected every pair by hand. Here, an example is used only if all mentions of each changed attribute are found.
+This follows CH-Wang et al. 2024, §3.2. The description stays as people wrote it, and the places where it mentions a
+removed or changed attribute are marked. In the paper, the authors corrected every pair by hand. Here, an example is
+used only if all mentions of these attributes are found.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ __all__ = ["Attributes"]
 class Attributes:
     """Removes or changes some of the attributes that the response of an example states.
 
-    Between one and all but one of the stated attributes are drawn at random, and a fair coin decides whether they are
-    all removed or all changed. A new value is drawn from the values of this attribute in all `examples`, by frequency,
-    or from the published values if there are no others. The response must not state the new value.
+    Some of the stated attributes are drawn at random, at least one but not all. A fair coin decides whether they are
+    all removed or all changed. A new value is drawn from the values that this attribute has in all `examples`, by
+    frequency. If none of them fits, it is drawn from the published values. The response must not state the new value.
 
-    The gold marks each mention of these attributes. Its label is the original attribute, and its reason says what was
-    changed.
+    The gold marks each mention of these attributes. The label of a mark is the original attribute, and its reason says
+    what was changed.
     """
 
     name = "attributes"
@@ -38,7 +39,7 @@ class Attributes:
                 self._values.setdefault(name, Counter())[value] += 1
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
-        """Return the example with other attributes and its gold, or why it cannot be used."""
+        """Remove or change attributes of the example and mark their mentions, or say why it cannot be used."""
         left_out = {o.source_id for o in example.gold.omissions if o.score >= GOLD_THRESHOLD}
         covered = [source for source in example.case.sources if source.id not in left_out]
         if len(covered) < 2:
@@ -66,7 +67,7 @@ class Attributes:
         return _changed(example, {id: spans_of[id] for id in ids}, new)
 
     def _other(self, slot: Slot, response: str, slots: Sequence[Slot], draw: random.Random) -> str | None:
-        """Draw a value with another meaning that the response does not state; None if there is none."""
+        """Draw a value with another meaning that the response does not state, or return None if there is none."""
         name = slot[0]
         beside = [other for other in slots if other != slot]
         for pool in (self._values.get(name, Counter()), Counter(list(VALUES.get(name, ())))):
@@ -78,7 +79,7 @@ class Attributes:
 
 
 def _changed(example: Example, spans_of: dict[str, tuple[Span, ...]], new: dict[str, str | None]) -> Example:
-    """Return `example` with the values `new` (None: removed) of the attributes that are mentioned at `spans_of`."""
+    """Give the attributes that are mentioned at `spans_of` the values `new`, where None removes an attribute."""
     case = example.case
     sources = tuple(_renewed(case.sources, new))
     changed = Case(f"{case.id}/attributes", case.response, sources, case.question, case.history)

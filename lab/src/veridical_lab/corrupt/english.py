@@ -1,4 +1,4 @@
-"""English word lists for errors made by rules: antonyms, verbs with an agent and an object, word groups, negations."""
+"""English word lists for errors by rules: antonyms, verbs with an agent and an object, groups of words, negations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ONE_WAY = {"none": None, "end": None, "lower": "higher", "enemy": "ally", "rare
 
 
 def _antonyms() -> dict[str, str]:
-    """Map each word of the antonym pairs to its opposite, the first one of several."""
+    """Map each word of the antonym pairs to its opposite. If a word has several, the first one is taken."""
     opposites: dict[str, str] = {}
     for first, second in ANTONYM_PAIRS:
         opposites.setdefault(first, second)
@@ -46,7 +46,7 @@ occupied besieged outscored succeeded sued supported taught threatened took trai
 """
 TRANSITIVE = tuple(_TRANSITIVE.split())
 PARTICIPLES = {"beat": "beaten", "overthrew": "overthrown", "took": "taken", "wrote": "written"}
-"""Participles of the verbs whose past form differs."""
+"""Participles of those verbs whose participle differs from the past form."""
 
 AUXILIARY = "is are was were will would should must has have had do does did can could".split()  # noqa: SIM905
 CONTRACTIONS = {f"{word}n't": word for word in AUXILIARY if word not in ("will", "can")}
@@ -54,7 +54,7 @@ CONTRACTIONS |= {"can't": "can", "cannot": "can", "won't": "will"}
 
 
 def _groups(*lists: str) -> dict[str, tuple[str, ...]]:
-    """Map each word to the other words of its list; a list is split at white space."""
+    """Map each word to the other words of its list. Lists are split at white space."""
     groups = [tuple(words.split()) for words in lists]
     return {word: tuple(w for w in group if w != word) for group in reversed(groups) for word in group}
 

@@ -1,8 +1,8 @@
-"""Swap a name, number or time of the response for another one that its source does not support.
+"""Swap a name, number or time of the response for another one that the sources do not support there.
 
-This is an automatic version of the entity and circumstance errors in BUMP, which people wrote (Ma et al. 2023) and
-which CH-Wang et al. 2024, §3.2, use as synthetic summaries. An error is intrinsic if the new mention is elsewhere in
-the source, and extrinsic if it is only in other sources.
+In BUMP, people wrote such errors of entity and circumstance (Ma et al. 2023), and CH-Wang et al. 2024, §3.2, use them
+as synthetic summaries. Here they are made automatically. An error is intrinsic if the case's own sources have the new
+mention elsewhere, and extrinsic if they do not have it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ __all__ = ["Entities"]
 class Entities:
     """Swaps one name, number or time that the response and its sources mention, everywhere in the response.
 
-    A fair coin decides whether the new mention, which is of the same kind, is taken from the case's own sources or from
-    elsewhere. If nothing is found there, the other is tried. The `correction` of a verdict is the original mention.
+    The new mention is of the same kind. A fair coin decides whether it is taken from the case's own sources or from
+    elsewhere. If nothing suitable is found in one of these places, the other one is tried. The `correction` of a
+    verdict is the original mention.
     """
 
     name = "entities"
@@ -37,7 +38,7 @@ class Entities:
         self._names = Names.in_sources(examples)
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
-        """Return the example with a changed response and its gold, or why it cannot be used."""
+        """Swap a mention in the response and mark the new one, or say why the example cannot be used."""
         case = example.case
         shared = shared_mentions(case)
         if not shared:

@@ -1,8 +1,7 @@
 """Find candidate edits for each type of error that rules can make in one sentence of a text.
 
-Each finder yields candidate edits in random order, which is drawn by the caller's source of randomness. All edits
-change the text. If an edit puts in a number, date, unit, name, antonym or relation, it is checked that the sources do
-not have it.
+Each finder yields candidate edits in random order, by the caller's source of randomness. All edits change the text. An
+edit may put in a number, date, unit, name, antonym or relation only if the sources do not have it.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ _COMPONENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """Names, clauses and sentences to put in if the example's own sources have none.
+    """Names, clauses and sentences that errors can put into a response if the example's own sources have none.
 
     Attributes:
         names: Names to draw from.
-        clauses: Clauses of any source, with their comma.
+        clauses: Clauses of any source, each with the comma before it.
         sentences: Sentences of any source.
     """
 
@@ -50,7 +49,7 @@ class Material:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Material:
-        """Collect the material in some texts. If a text occurs several times, it is read only once."""
+        """Collect names, clauses and sentences from texts. A text that occurs several times is read only once."""
         once = sorted(dict.fromkeys(texts))
         return cls(
             NamePool(once),
@@ -61,19 +60,19 @@ class Material:
 
 @lru_cache(maxsize=1024)
 def pool_of(texts: tuple[str, ...]) -> NamePool:
-    """Return the names in some texts. The last 1,024 pools are cached, because examples share sources."""
+    """Collect the names in some texts. The last 1,024 pools are cached, because examples share sources."""
     return NamePool(texts)
 
 
 def plain_sentences(text: str, *, least: int = 6, most: int = 60) -> list[str]:
-    """Return the complete sentences of `text`: on one line, with a final stop, and of `least` to `most` words."""
+    """Find the complete sentences of `text`: on one line, with a final stop, and of `least` to `most` words."""
     everything = (span.of(text) for span in sentences(text))
     complete = (s for s in everything if s.endswith((".", "!")) and "\n" not in s and s.count("(") == s.count(")"))
     return [s for s in complete if least <= len(words(s)) <= most]
 
 
 def clauses_in(text: str) -> list[str]:
-    """Return the subordinate and coordinate clauses that end a sentence of `text`, each with the comma before it."""
+    """Find the subordinate and coordinate clauses with which sentences of `text` end, each with the comma before it."""
     return _CLAUSE.findall(text)
 
 
@@ -87,7 +86,7 @@ _CLAUSE = re.compile(
 
 
 def _values(passage: Passage, material: Material, draw: Random, kind: str) -> Iterator[tuple[Edit, ...]]:
-    """Change one part of one value ("7" for "3" in "3 May 2021"), so that it has the same kind and is in no source."""
+    """Change one part of a value ("7" for "3" in "3 May 2021"). The new value has the same kind and is in no source."""
     sentence = passage.sentence
     matches = [m for m in VALUE.finditer(quantities.fold(sentence)) if _has_kind(sentence, m, kind)]
     for match in draw.sample(matches, len(matches)):
@@ -106,7 +105,7 @@ def _values(passage: Passage, material: Material, draw: Random, kind: str) -> It
 
 
 def _form(value: str) -> str:
-    """Return the form of a value, which is the letter before the colon of its key; "" for a plain word."""
+    """Return the form of a value, which is the letter before the colon of its key, or "" for a plain word."""
     keys = quantities.keys(value)
     return keys[0].partition(":")[0] if keys and ":" in keys[0] else ""
 
@@ -134,9 +133,9 @@ _BEFORE_ORDINAL = re.compile(
 
 
 def _value_options(part: str, kind: str, draw: Random) -> list[str]:
-    """Return other units, numbers, number words, months or weekdays of the same form as `part`.
+    """List other units, numbers, number words, months or weekdays that are written like `part`.
 
-    Final zeros of whole numbers stay.
+    Whole numbers keep their final zeros.
     """
     if kind == "unit":
         return [_cased_like(part, word) for word in UNIT_GROUPS.get(part.lower(), ())]
@@ -167,7 +166,7 @@ def _cased_like(old: str, new: str) -> str:
 
 
 def _names(passage: Passage, material: Material, draw: Random) -> Iterator[tuple[Edit, ...]]:
-    """Replace a name by one of its kind, from the same sources or others, that is not in the nearest sentences."""
+    """Replace a name by another one of its kind, from any source, that the nearest source sentences do not have."""
     whole = [mention for mention in passage.names if is_whole(passage.text, mention.span)]
     for mention in draw.sample(whole, len(whole)):
         name = mention.span.of(passage.text)
@@ -187,7 +186,7 @@ def _names(passage: Passage, material: Material, draw: Random) -> Iterator[tuple
 def is_other_name(passage: Passage, old: str, new: str) -> bool:
     """Check that a new name means something else than the old one, and that the passage does not mention it.
 
-    Two names mean something else if they have no word in common and different initials.
+    Two names are taken to mean something else if they have no word in common and different initials.
     """
     parts, others = old.lower().split(), new.lower().split()
     initials = {"".join(w[0] for w in text.split() if w[0].isupper()).lower() for text in (old, new) if " " in text}
@@ -208,7 +207,7 @@ _PEOPLE = "(?:ish|ese|ian|ean|[^a-z]french|german|dutch|greek)s?$"
 
 
 def _negations(passage: Passage, material: Material, draw: Random) -> Iterator[tuple[Edit, ...]]:
-    """Remove a negation, or add one if there is none; questions, conditions and the like are left alone."""
+    """Remove a negation, or add one if there is none. Questions, conditions and the like are not changed."""
     sentence = passage.sentence
     if _OPEN.search(sentence):
         return
@@ -234,7 +233,7 @@ _PAST_OF_PRONOUN = re.compile(
 
 
 def _antonym_swaps(passage: Passage, material: Material, draw: Random) -> Iterator[tuple[Edit, ...]]:
-    """Replace a word by its opposite, if none of the nearest source sentences has that opposite."""
+    """Replace a word by its opposite, if the nearest source sentences do not have the opposite."""
     sentence = passage.sentence
     matches = [m for m in re.finditer(r"[^\W\d_]+", sentence) if m[0].lower() in ANTONYMS and _is_plain(sentence, m)]
     for match in draw.sample(matches, len(matches)):
@@ -259,7 +258,7 @@ def _is_plain(sentence: str, match: re.Match[str]) -> bool:
 
 
 def _inventions(passage: Passage, material: Material, draw: Random) -> Iterator[tuple[Edit, ...]]:
-    """Add a clause of another source at the end of the sentence, with words that no source of the example has."""
+    """Add a clause from elsewhere to the end of the sentence. At least half of its words are in no source."""
     sentence = passage.sentence
     tail = _TAIL.search(sentence)
     if tail is None or not sentence[: tail.start()] or not sentence[tail.start() - 1].isalnum():
@@ -272,7 +271,7 @@ def _inventions(passage: Passage, material: Material, draw: Random) -> Iterator[
 
 
 def _foreign_sentences(passage: Passage, material: Material, draw: Random) -> Iterator[tuple[Edit, ...]]:
-    """Add a sentence of another document after this one, with words that no source of the example has."""
+    """Add a sentence of another document after this one. At least half of its words are in no source."""
     drawn = [draw.choice(material.sentences) for _ in range(_DRAWS if material.sentences else 0)]
     sentence = next((sentence for sentence in drawn if is_foreign(passage, sentence)), None)
     if sentence is not None and passage.sentence.endswith((".", "!", "?", '."', ".”")):
@@ -303,7 +302,7 @@ ERROR_TYPES: dict[str, Finder] = {
     "invented": _inventions,
     "foreign": _foreign_sentences,
 }
-"""By name. A new value has the form of the old one and is in no source, in any spelling. A name is replaced by one of
-its kind, a word by its antonym, unless the nearest source sentences have it. A negation is added or removed, unless the
-sentence leaves the matter open ("whether", "if"). Relations that hold both ways are not swapped. At least half of the
-words of an added clause or sentence are in none of the example's sources."""
+"""The finders by type of error. A new value has the form of the old one and is in no source, in any spelling. A name is
+replaced by one of the same kind and a word by its antonym, unless the nearest source sentences have the replacement. A
+negation is added or removed, unless the sentence leaves the matter open ("whether", "if"). Relations that hold both
+ways are not swapped. At least half of the words of an added clause or sentence are in none of the example's sources."""

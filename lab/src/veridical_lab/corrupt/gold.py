@@ -1,4 +1,4 @@
-"""The gold of an example whose response was corrupted by edits."""
+"""Make the gold of an example into whose response edits put errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["with_errors"]
 
 
 def with_errors(example: Example, edits: Sequence[Edit], way: str) -> Example:
-    """Return the example with edits in its response, and a verdict for each edit.
+    """Apply edits to the response of an example, and make a verdict for each edit.
 
     The label of a verdict is the `because` of its edit, and its `correction` is the original text. Errors that add text
     or put in a name that no source has are extrinsic. All other errors contradict the sources.
@@ -21,7 +21,7 @@ def with_errors(example: Example, edits: Sequence[Edit], way: str) -> Example:
     Args:
         example: A grounded example.
         edits: The changes, in order and apart from each other.
-        way: The way to corrupt that made the changes.
+        way: The name of the way to corrupt that made the changes.
     """
     case = example.case
     changed = replace(case, id=f"{case.id}/{way}", response=apply(case.response, edits))

@@ -1,7 +1,7 @@
-"""Change the source so that it no longer supports the response (Conv-FEVER).
+"""Change the sources so that they no longer support the response (Conv-FEVER).
 
 This follows CH-Wang et al. 2024, §3.2. The response is not changed, and its words for the changed facts are marked. In
-the paper, a chat model rewrote the knowledge and people corrected it. Here, rules make the changes.
+the paper, a chat model rewrote the knowledge and people corrected the result. Here, rules make the changes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from veridical_lab.corrupt.mentions import Names, occurrences, shared_mentions, 
 __all__ = ["TYPES", "Knowledge"]
 
 TYPES = ("entity", "circumstance", "predicate", "coreference", "extrinsic", "freestyle")
-"""Another name; another number or time; the opposite of a word; another person's pronouns; a name, number or time that
-the source leaves open; and two of the first four at once."""
+"""The types of error. In this order, they put into the source another name, another number or time, the opposite of a
+word, another person's pronouns, or an open word such as "someone". The last type makes two of the first four errors at
+once."""
 
 _PRONOUNS = (
     {"he": "she", "him": "her", "his": "her", "himself": "herself"},
@@ -33,14 +34,14 @@ _YEAR = re.compile(r"1[0-9]{3}|20[0-9]{2}")
 
 
 class Knowledge:
-    """Makes one error of a type drawn from `types`, by changing words that the response and its sources share.
+    """Makes one error of a type drawn from `types`, by changing words in the sources that the response has, too.
 
-    The example is used only if none of the changed words is left in the sources in any form. Otherwise something there
+    The example is used only if the sources have none of the changed words left, in any form. Otherwise something there
     might still support the response. New names are taken from the sources of all `examples`.
 
     Args:
         examples: Grounded examples.
-        types: Some of `TYPES`, which are tried in random order. Default: names, numbers and times alike.
+        types: Some of `TYPES`, which are tried in random order. Default: names, numbers and times, without distinction.
     """
 
     name = "knowledge"
@@ -54,7 +55,7 @@ class Knowledge:
         self._names = Names.in_sources(examples)
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
-        """Return the example with a changed source and its gold, or why it cannot be used."""
+        """Change the sources of the example and mark the error, or say why the example cannot be used."""
         if self._types is None:
             return self._mention(example, shared_mentions(example.case), draw)
         why = ""
@@ -67,7 +68,7 @@ class Knowledge:
         return why
 
     def make(self, kind: str, example: Example, draw: random.Random) -> Example | str:
-        """Return the example with an error of this type, or why there is none."""
+        """Make an error of this type in the example, or say why that fails."""
         case = example.case
         shared = shared_mentions(case)
         if kind in ("entity", "circumstance"):
@@ -112,7 +113,7 @@ class Knowledge:
 
 
 def _changed(example: Example, new: Mapping[str, str], label: str, kind: str) -> Example | str:
-    """Return the example with phrases of its sources replaced everywhere, and its own words for them marked."""
+    """Replace phrases everywhere in the sources, and mark the same phrases in the response."""
     case = example.case
     sources: list[Source] = []
     evidence: list[Evidence] = []
@@ -148,7 +149,7 @@ def _changed(example: Example, new: Mapping[str, str], label: str, kind: str) ->
 
 
 def _replaced(text: str, new: Mapping[str, str]) -> tuple[str, list[Span]]:
-    """Replace every whole occurrence of some phrases, keeping a capital letter; return text and spans of the new ones.
+    """Replace phrases wherever they stand as whole words, and find the spans of the new ones. Capital letters stay.
 
     >>> _replaced("She won, and he lost.", {"she": "he", "her": "his"})
     ('He won, and he lost.', [Span(start=0, end=2)])
@@ -168,13 +169,13 @@ def _replaced(text: str, new: Mapping[str, str]) -> tuple[str, list[Span]]:
 
 
 def _shared_words(case: Case) -> set[str]:
-    """Return the lower-case words that the response and a source both have."""
+    """Return the words, in lower case, that the response shares with any source."""
     of_sources = {span.of(source.text).casefold() for source in case.sources for span in words(source.text)}
     return {word for span in words(case.response) if (word := span.of(case.response).casefold()) in of_sources}
 
 
 def _remains(text: str, phrase: str, new: str) -> bool:
-    """Return whether a word of `phrase` that is not in `new` is in `text`, alone or inside a longer word."""
+    """Return whether `text` has a word of `phrase` that `new` does not have, alone or inside a longer word."""
     of_new = {word.lower() for word in new.split()}
     left = [w for w in phrase.lower().split() if len(w) > 1 and (new == phrase or w not in of_new)]
     low = text.lower()

@@ -1,6 +1,6 @@
 """Replace words by words that a language model expects there: mask, replace, rank (Liu et al. 2022, §3.2).
 
-Some words from the third sentence on are masked. A name, date or quantity is masked as a whole. A masked or causal
+Some words from the third sentence on are masked. Names, dates and quantities are masked as a whole. A masked or causal
 language model, which does not see the original, proposes replacements, and the most fluent of several texts is kept.
 Note that nobody checks the result, so a replacement is labelled as an error even if it is true or says the same.
 """
@@ -43,12 +43,12 @@ class MaskedOptions:
     """How words are masked and replaced.
 
     Attributes:
-        ratio: The fraction of words to mask from `first_sentence` on, above 0 and at most 1. At least one unit is
-            masked.
-        first_sentence: The sentence from which words are masked, from 1. The sentences before it are context.
-        candidates: The number of texts from which to choose the most fluent text. Default: 8 with a model that ranks,
+        ratio: Which fraction of words to mask from `first_sentence` on, above 0 and at most 1. At least one word, name,
+            date or quantity is masked.
+        first_sentence: Words are masked from this sentence on, counted from 1. The sentences before are context.
+        candidates: How many texts to make, of which the most fluent one is kept. Default: 8 with a model that ranks,
             otherwise 1.
-        sampling: How a replacement is sampled from the model's predictions.
+        sampling: How replacements are sampled from the model's predictions.
     """
 
     ratio: float = 0.15
@@ -68,16 +68,16 @@ class MaskedOptions:
 class Masked:
     """Replaces words of a response by words that a language model expects in their place.
 
-    Each replaced word or name is a verdict. Its label is `name`, `date`, `number` or `word`, and its `correction` is
-    the original. The gold's `provenance` names the models. The results do not depend on which examples are changed
-    together.
+    Each replacement gets a verdict. The label of the verdict is `name`, `date`, `number` or `word`, and its
+    `correction` is the original. The `provenance` of the gold names the models. The results do not depend on which
+    examples are changed together.
 
     Args:
-        examples: Not used, because nothing comes from other examples.
+        examples: Not used, because replacements come from the model.
         model: The masked or causal language model that proposes replacements.
         ranker: The causal language model that ranks candidates by perplexity. None if there is only one candidate.
         options: How words are masked and replaced.
-        find_names: A function that finds the names of a text. Default: the rules of `name_kinds`.
+        find_names: A function that finds the names in a text. Default: the rules of `name_kinds`.
 
     Attributes:
         provenance: The models, each with a hash of its weights.
@@ -115,11 +115,11 @@ class Masked:
         self.provenance = tuple((key, f"{Path(b.name).name}@{b.weights or b.config}") for key, b in bases.items())
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
-        """Return the example with words of its response replaced, or why it cannot be used."""
+        """Replace words in the response of the example, or say why it cannot be used."""
         return self.change_many([example], [draw])[0]
 
     def change_many(self, examples: Sequence[Example], draws: Sequence[random.Random]) -> list[Example | str]:
-        """Return the result of `change` for each example. The models run on many texts at once."""
+        """Change each example as `change` does. The models run on many texts at once."""
         results: dict[int, Example | str] = {}
         masked: dict[int, tuple[Gaps, Mapping[Span, str]]] = {}
         for i, (example, draw) in enumerate(zip(examples, draws, strict=True)):
@@ -143,7 +143,7 @@ class Masked:
         return [results[i] for i in range(len(examples))]
 
     def _mask(self, text: str, draw: random.Random) -> tuple[Gaps, Mapping[Span, str]] | str:
-        """Return the gaps to fill in a text and the label of each span, or why there are none."""
+        """Choose the gaps to fill in a text and return them with the label of each span, or say why there are none."""
         first = self._options.first_sentence
         spans = sentences(text)
         if len(spans) < first:
@@ -167,7 +167,7 @@ class Masked:
         return self._filler.gaps(text, sorted(chosen)), labels
 
     def _most_fluent(self, candidates: Mapping[int, Mapping[str, object]]) -> dict[int, str | None]:
-        """Return the candidate with the lowest perplexity for each example; None if it has no candidate."""
+        """Choose the candidate with the lowest perplexity for each example, or None if it has no candidate."""
         several = [text for texts in candidates.values() if len(texts) > 1 for text in texts]
         surprisal: dict[str, float] = {}
         if several and self._ranker is not None:
@@ -186,7 +186,7 @@ class Masked:
 
 
 def maskable(text: str, find_names: Callable[[str], list[Span]] | None = None) -> list[tuple[Span, str]]:
-    """Return the spans of a text that may be masked, in order, with their label: `date`, `number`, `name` or `word`.
+    """Find the spans of a text that may be masked, in order, each with a label: `date`, `number`, `name` or `word`.
 
     Dates, quantities and names are masked as a whole. Stop words and genitive endings are left out.
 
@@ -216,7 +216,7 @@ def maskable(text: str, find_names: Callable[[str], list[Span]] | None = None) -
 
 
 def _edits(gaps: Gaps, labels: Mapping[Span, str], filled: Sequence[str]) -> list[Edit]:
-    """Return the edits of a filling, without those that have the stem or value of the original, which are no errors."""
+    """Make edits from what fills the gaps. Words with the stem or value of the original are no errors and left out."""
     return [
         Edit(span, new, labels[span])
         for span, new in zip(gaps.spans, filled, strict=True)

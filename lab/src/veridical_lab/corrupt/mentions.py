@@ -1,4 +1,4 @@
-"""Find names, numbers and times that a text mentions, and replacements for them, by rules for cased English text."""
+"""Find the names, numbers and times in a text, and replacements for them, by rules for English text with capitals."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, order=True)
 class NamedMention:
-    """A mention and its kind.
+    """A place in a text that mentions a name, a number or a time, with its kind.
 
-    The kind is "name", "number" or "time" (a month, a weekday), or a kind of name from `name_kinds`.
+    `kind` is "name", "number" or "time" (a month, a weekday), or a kind of name from `name_kinds`.
     """
 
     span: Span
@@ -52,10 +52,10 @@ _NAME = re.compile(rf"(?<!\w){_WORD}(?:[ ](?:of the |of |de |la |van |von )?{_WO
 
 
 def find_mentions(text: str, *, known: str = "") -> list[NamedMention]:
-    """Return the mentions in a text, in order. No mention is inside another.
+    """Find the names, numbers and times in a text, in order. No mention is inside another.
 
-    A single capitalised word is a name only if `text` and `known` never have it in lower case. If it is the first word
-    of a sentence, it must also occur inside a sentence.
+    A single capitalised word is a name only if `text` and `known` never have it in lower case. If the word begins a
+    sentence, it must also occur inside a sentence.
 
     >>> text = "In 1998 Ann Berg saw three owls in May."
     >>> [mention.span.of(text) for mention in find_mentions(text)]
@@ -78,12 +78,12 @@ def find_mentions(text: str, *, known: str = "") -> list[NamedMention]:
 
 
 def _inside_sentences(text: str, openers: set[int]) -> set[str]:
-    """Return the capitalised words that occur elsewhere than at `openers`, the starts of sentences."""
+    """Find the capitalised words that occur inside sentences, that is, not only at `openers`, where sentences start."""
     return {m[0] for m in re.finditer(rf"(?<!\w){_WORD}", text) if m.start() not in openers and len(m[0]) > 1}
 
 
 def _without_opener(span: Span, text: str, openers: set[int], inside: set[str]) -> Span | None:
-    """Return `span` without words that are capitalised only because they open a sentence; None if nothing is left."""
+    """Remove words from `span` that are capitalised only because they begin a sentence. None if nothing is left."""
     words = span.of(text).split(" ")
     while words and words[0].lower() in STOP_WORDS:
         span = Span(min(span.start + len(words[0]) + 1, span.end), span.end)
@@ -94,7 +94,7 @@ def _without_opener(span: Span, text: str, openers: set[int], inside: set[str]) 
 
 
 def shared_mentions(case: Case) -> list[tuple[str, str]]:
-    """Return the phrases that the response and a source both mention, each with its kind, in order of the response."""
+    """Find the phrases that the response and any source both mention, each with its kind, in order of the response."""
     joined = "\n\n".join(source.text for source in case.sources)
     kinds: dict[str, str] = {}
     for mention in find_mentions(case.response, known=joined):
@@ -105,7 +105,7 @@ def shared_mentions(case: Case) -> list[tuple[str, str]]:
 
 
 def occurrences(text: str, phrase: str, *, ignore_case: bool = False) -> list[Span]:
-    """Return the occurrences of `phrase` in `text` as whole words.
+    """Find all places where `phrase` stands in `text` as whole words.
 
     >>> occurrences("Ann, Anna and Ann", "Ann")
     [Span(start=0, end=3), Span(start=14, end=17)]
@@ -115,7 +115,7 @@ def occurrences(text: str, phrase: str, *, ignore_case: bool = False) -> list[Sp
 
 
 def replaced(text: str, phrase: str, new: str, *, ignore_case: bool = False) -> tuple[str, list[Span]]:
-    """Replace every occurrence of `phrase` in a text by `new`, and return the new text and the spans of `new` in it.
+    """Replace `phrase` everywhere in a text by `new`, and return the new text and the spans of `new` in it.
 
     >>> replaced("Ann and Anna", "Ann", "Bob")
     ('Bob and Anna', [Span(start=0, end=3)])
@@ -130,11 +130,10 @@ def replaced(text: str, phrase: str, new: str, *, ignore_case: bool = False) -> 
 
 
 class Names:
-    """Collects the names in some texts, to draw similar names by frequency.
+    """Collects the names in some texts, so that you can draw similar names, frequent ones more often.
 
     Two names are similar if they have the same number of words, if both or neither are in capitals, and if both or
-    neither are names of places. A name that follows "in", "near" or "across" anywhere is treated as the name of a
-    place.
+    neither are names of places. A name that follows "in", "near" or "across" anywhere counts as the name of a place.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -159,21 +158,21 @@ class Names:
         return len(name.split()), name.isupper(), name in self._of_places
 
     def like(self, name: str) -> Sequence[str]:
-        """Return all names that are similar to `name`, which may be among them."""
+        """Return all names that are similar to `name`. They may include `name` itself."""
         return self._alike.get(self._form(name), ())
 
 
 def substitute_for(phrase: str, kind: str, names: Names, texts: Sequence[str], draw: Random) -> str | None:
-    """Draw a substitute of the same kind that is in none of `texts`, or return None if there is no such substitute.
+    """Draw a substitute for `phrase` that is of the same kind and in none of `texts`. Return None if there is none.
 
-    Months, weekdays and number words are drawn from lists. A number has as many digits as `phrase`, and a year is at
-    most thirty years earlier or later.
+    Months, weekdays and number words are drawn from lists. A new number has as many digits as the old one, and a new
+    year is at most thirty years earlier or later.
 
     Args:
         phrase: The phrase to replace.
         kind: The kind of the phrase: "name", "number" or "time".
         names: The names to draw from.
-        texts: Texts that must not contain the substitute, in upper or lower case.
+        texts: Texts that must not contain the substitute, neither in upper nor in lower case.
         draw: The source of randomness.
     """
     listed = next((words for words in _LISTS if phrase.lower() in (w.lower() for w in words)), None)
@@ -205,6 +204,6 @@ def numbers_like(phrase: str, draw: Random) -> list[str]:
 
 
 def written_like(phrase: str, digits: str) -> str:
-    """Return `phrase` with other digits, and its commas and points in the same places."""
+    """Put other digits into `phrase`, whose commas and points stay in the same places."""
     left = iter(digits)
     return re.sub(r"\d", lambda _: next(left), phrase)

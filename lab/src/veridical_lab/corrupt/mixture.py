@@ -1,4 +1,4 @@
-"""Mix several ways to corrupt by weights. Each example is changed by one of them."""
+"""Mix several ways to corrupt by weights. Each example is changed in one of these ways."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Mixture"]
 
 
 class Mixture:
-    """Changes each example by a way that is drawn by weight. If this way fails, another one is drawn and tried.
+    """Changes each example in a way that is drawn by weight. If this way fails, another one is drawn and tried.
 
     Args:
         ways: The ways with their weights, all above 0.
@@ -30,11 +30,11 @@ class Mixture:
         self.name = ",".join(f"{corruptor.name}={weight:g}" for corruptor, weight in self._corruptors)
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
-        """Return the example changed by one of the ways, or why none can change it."""
+        """Change the example in one of the ways, or say why none of them works."""
         return self.change_many([example], [draw])[0]
 
     def change_many(self, examples: Sequence[Example], draws: Sequence[random.Random]) -> list[Example | str]:
-        """Return the result of `change` for each example. Each way is called with all of its examples at once."""
+        """Change each example as `change` does. Each way is called with all of its examples at once."""
         orders: list[list[tuple[Corruptor, random.Random]]] = []
         for draw in draws:
             # each way has its own draw, so that its result does not depend on which ways were tried before

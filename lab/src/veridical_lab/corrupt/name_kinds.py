@@ -1,7 +1,7 @@
 """Distinguish names of people, places, organisations and other things, by cues in and around the name.
 
-The cues are titles, roles and verbs of people, "in X", "X Inc", "the River X". There is no list of names, and a name
-without a cue has the kind "name". You can also find names with a spaCy pipeline (`spacy_names`).
+The cues are titles, roles and verbs of people, "in X", "X Inc", "the River X". No list of names is used. A name without
+a cue has the kind "name". You can also find names with a spaCy pipeline (`spacy_names`).
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ _NO_PART = {name.capitalize() for name in (*MONTHS, *WEEKDAYS)}
 
 @lru_cache(maxsize=1024)
 def find_kinds(text: str) -> tuple[tuple[Span, str], ...]:
-    """Return the names in a text in order, each with its kind by the cues at all its occurrences in the text.
+    """Find the names in a text, in order, each with its kind. All places in the text where a name occurs are cues.
 
-    If the last word of a person's name stands alone, it is also a person's name.
+    If the last word of a person's name stands alone, it is a person's name, too.
 
     >>> text = "The actor Ann Berg said so in Oslo. Berg works for Acme Inc and for Umbra."
     >>> [(span.of(text), kind) for span, kind in find_kinds(text)]
@@ -126,13 +126,13 @@ def find_kinds(text: str) -> tuple[tuple[Span, str], ...]:
 
 
 def name_mentions(text: str, sources: Sequence[str] = ()) -> list[NamedMention]:
-    """Return the names that a text mentions, with their kinds.
+    """Find the names in a text, with their kinds.
 
-    The kinds are those that the sources show, or otherwise those that the text shows.
+    The cues in the sources decide the kind of a name. If they do not show it, the cues in the text decide.
 
     Args:
         text: The text in which to find names.
-        sources: Texts whose cues count, too.
+        sources: Further texts with cues.
     """
     in_text = find_kinds(text)
     in_sources: dict[str, str] = {}
@@ -146,11 +146,11 @@ def name_mentions(text: str, sources: Sequence[str] = ()) -> list[NamedMention]:
 
 
 class NamePool:
-    """Collects the names in some texts by kind, to draw similar names by frequency.
+    """Collects the names in some texts by kind, so that you can draw similar names, frequent ones more often.
 
-    Two names are similar if they have the same known kind, if both have one word or both have several, and if both or
-    neither are in capitals. If their kind is unknown, they must also have the same number of words, and the word before
-    them must be the same ("the", "by" …).
+    Two names are similar if they have the same kind, if both have one word or both have several, and if both or neither
+    are in capitals. If their kind is unknown, they must also have the same number of words, and the word before them
+    must be the same ("the", "by" …).
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -162,14 +162,14 @@ class NamePool:
                     self._alike[name_form(text, mention)].append(name)
 
     def like(self, text: str, mention: NamedMention) -> Sequence[str]:
-        """Return all names that are similar to a name that `text` mentions, which may be among them."""
+        """Return all names that are similar to a name that `text` mentions. They may include this name itself."""
         return self._alike.get(name_form(text, mention), ())
 
 
 def name_form(text: str, mention: NamedMention) -> tuple[object, ...]:
     """Return the properties that similar names share: kind, length and capitals.
 
-    If the kind is unknown, the word before the name is added.
+    If the kind is unknown, the word before the name is another one.
     """
     name = mention.span.of(text)
     count = len(name.split(" "))
@@ -188,7 +188,7 @@ def is_whole(text: str, span: Span) -> bool:
 
 
 def spacy_names(pipeline: Callable[[str], Any]) -> Callable[[str], list[Span]]:
-    """Return a function that finds the names of a text with a loaded spaCy pipeline, without a leading article."""
+    """Make a function that finds the names in a text with a loaded spaCy pipeline. A leading "the" is left out."""
     labels = {"PERSON", "PER", "GPE", "LOC", "FAC", "ORG", "NORP", "EVENT", "WORK_OF_ART", "PRODUCT"}
 
     def find(text: str) -> list[Span]:

@@ -1,6 +1,6 @@
 """Write corrupted examples to a file as they are made, so that an interrupted run continues where it stopped.
 
-Until the file is complete, the examples are in FILE.part, and the state of the run is in FILE.part.json.
+Until the file is complete, the examples are in FILE.part and the state of the run is in FILE.part.json.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ __all__ = ["CorruptionOutput", "CorruptionReport"]
 
 @dataclass(frozen=True, slots=True)
 class CorruptionReport:
-    """The counts of a run.
+    """What a run has read and written.
 
     Attributes:
         method: The way to corrupt, or several ways with their weights.
         seed: The random seed.
-        inputs: The number of examples read.
-        written: The number of examples written.
-        corrupted: The number of written examples with errors.
-        by: The number of corrupted examples, by the way that made them.
-        errors: The number of marked places, by label.
-        marked_characters: The number of characters in these places.
-        characters: The number of characters in all written responses.
-        skipped: The number of examples that were not used, by reason.
-        sha256: The SHA-256 hash of the file. "" until it is complete.
+        inputs: How many examples were read.
+        written: How many examples were written.
+        corrupted: How many of the written examples have errors.
+        by: How many corrupted examples each way has made.
+        errors: How many marked places each label has.
+        marked_characters: How many characters these places have.
+        characters: How many characters all written responses have.
+        skipped: How many examples were not used, by reason.
+        sha256: The SHA-256 hash of the file. "" until the file is complete.
     """
 
     method: str
@@ -56,7 +56,7 @@ class CorruptionReport:
     sha256: str = ""
 
     def with_attempts(self, made: Iterable[Attempt]) -> CorruptionReport:
-        """Return the report with more examples counted."""
+        """Add the counts of more examples to the report, and return the new report."""
         made = list(made)
         written = [example for attempt in made for example in attempt.examples]
         wrong = [example for example in written if not is_grounded(example)]
@@ -77,16 +77,16 @@ class CorruptionReport:
 
 
 def _sum(counts: dict[str, int], more: Counter[str]) -> dict[str, int]:
-    """Add both counts, the most frequent first."""
+    """Add up both counts, and put the most frequent keys first."""
     return dict(sorted((Counter(counts) + more).items(), key=lambda item: (-item[1], item[0])))
 
 
 class CorruptionOutput:
-    """The file at `path` that a run writes. If an interrupted run had the same `run`, it is continued.
+    """Writes the file of a run. If an interrupted run had the same identifier `run`, that run is continued.
 
     Args:
         path: The file to write.
-        run: An identifier that is equal for two runs if they write the same, such as a digest of their options.
+        run: An identifier that two runs share only if they write the same, such as a digest of their options.
         method: The way to corrupt, for the report.
         seed: The random seed, for the report.
 
@@ -133,10 +133,10 @@ class CorruptionOutput:
         self._last, self._bytes = last, size
 
     def check_last(self, example: Example | None) -> None:
-        """Check that `example` is the last one that the interrupted run read.
+        """Check that `example` is the last example that the interrupted run read.
 
         Raises:
-            InputError: It is another one.
+            InputError: The interrupted run read another example last.
         """
         if (example.case.id if example else "") != self._last:
             raise InputError(
@@ -145,7 +145,7 @@ class CorruptionOutput:
             )
 
     def add(self, made: Iterable[Attempt]) -> None:
-        """Append the results of more examples, and save the state of the run."""
+        """Append what came of more examples, and save the state of the run."""
         made = list(made)
         lines = [encode(example) for attempt in made for example in attempt.examples]
         append_lines(self._part, lines, follow_link=False)
@@ -156,10 +156,10 @@ class CorruptionOutput:
         write_whole(self._state, json.dumps(state) + "\n", follow_link=False)
 
     def finish(self) -> CorruptionReport:
-        """Move the file into place.
+        """Move the complete file to its place.
 
         Raises:
-            InputError: Nothing was corrupted. The file is deleted.
+            InputError: Nothing was corrupted. The unfinished file is deleted.
         """
         if not self.report.corrupted:
             self._part.unlink(missing_ok=True)

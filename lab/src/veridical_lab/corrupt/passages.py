@@ -1,4 +1,7 @@
-"""Sentences of a response together with the contents of its sources, for rules that change sentences."""
+"""Read the sentences of a response together with its sources, for rules that change sentences.
+
+The words and values of a text are compared by keys. Texts that say the same in other forms have the same keys.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,12 @@ from veridical_lab.corrupt.name_kinds import name_mentions
 __all__ = ["VALUE", "Passage", "SourceText", "article_fits", "implied", "opens_with_name", "passages_of", "read_source"]
 
 VALUE = re.compile(rf"{quantities.PATTERN}|[^\W_]+")
-"""Matches a value (a number, date, quantity …), else a word, in lower-case text."""
+"""Matches a value (a number, date, quantity …) or, if there is none, a word. The text must be in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """One source with the keys that its words imply, as a whole and by sentence."""
+    """One source with the keys that its words imply, those of the whole source and those of each sentence."""
 
     text: str
     keys: frozenset[str]
@@ -32,12 +35,12 @@ class SourceText:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One sentence of a response, with all that is needed to reword it or to put an error into it.
+    """One sentence of a response, with all that you need to reword it or to put an error into it.
 
     Attributes:
         text: The whole response.
         span: The sentence to change.
-        mentions: The names that the response mentions; `kind` is person, place, organisation … or "name" if unknown.
+        mentions: The names in the response. Their `kind` is person, place, organisation … or "name" if unknown.
         sources: The sources of the response.
         near: The keys that the nearest source sentences imply (see `passages_of`).
     """
@@ -59,7 +62,7 @@ class Passage:
         return [mention for mention in self.mentions if self.span.contains(mention.span)]
 
     def edit(self, start: int, end: int, new: str, kind: str) -> Edit:
-        """Make the edit that replaces the characters `start` to `end` of the sentence by `new`."""
+        """Make an edit that replaces the characters `start` to `end` of the sentence with `new`."""
         return Edit(Span(start, end).shift(self.span.start), new, kind)
 
     def is_supported(self, keys: Sequence[str]) -> bool:
@@ -68,22 +71,22 @@ class Passage:
 
 
 def implied(text: str) -> frozenset[str]:
-    """Return the keys that the words and values of `text` support in another text. Stop words support nothing."""
+    """Compute the keys that the words and values of `text` support in another text. Stop words support nothing."""
     return frozenset(key for word in set(VALUE.findall(quantities.fold(text))) for key in quantities.implies(word))
 
 
 @lru_cache(maxsize=1024)
 def read_source(text: str) -> SourceText:
-    """Read a source. The last 1,024 are cached, because examples share sources."""
+    """Compute the keys of a source. The last 1,024 sources are cached, because examples share them."""
     by_sentence = tuple(implied(span.of(text)) for span in sentences(text))
     return SourceText(text, frozenset().union(*by_sentence), by_sentence)
 
 
 def passages_of(case: Case) -> list[Passage]:
-    """Return a passage for each sentence of a response that has words.
+    """Make a passage for each sentence of the response that has words.
 
-    A source sentence is near if it has at least half of the keys of the sentence, or more of them than any other source
-    sentence.
+    A source sentence counts as near if it has at least half of the keys of the response's sentence, or more of them
+    than any other source sentence.
     """
     sources = tuple(read_source(source.text) for source in case.sources)
     mentions = name_mentions(case.response, [source.text for source in case.sources])
@@ -114,6 +117,6 @@ _VOWEL = re.compile(r"[aeio]|u(?!ni|s[aeiu])|8|1[18](?![0-9])")
 
 
 def opens_with_name(text: str) -> bool:
-    """Return whether the first word of a sentence is always capitalised, such as a name, "I" or an acronym."""
+    """Return whether a sentence begins with a word that is always capitalised, such as a name, "I" or an acronym."""
     first = next(iter(words(text)), None)
     return first is not None and (first.of(text) == "I" or is_name(text, first))

@@ -64,7 +64,7 @@ _ROLE = re.compile(r"\b([a-z]{4,}ed|written|sung|drawn|built) by $")
 
 
 def swapped_sides(passage: Passage, material: Any, draw: Random) -> Iterator[tuple[Edit, ...]]:
-    """Yield edits that swap the two sides of a relation, unless a source has them in the swapped order."""
+    """Yield edits that swap the two sides of a relation, unless a source already has them in the swapped order."""
     text = passage.text
     spans = [*_pairs_of_names(passage), *_pairs_of_values(passage)]
     pairs = [(Edit(a, b.of(text), "relation"), Edit(b, a.of(text), "relation")) for a, b in spans]
@@ -79,7 +79,7 @@ def swapped_sides(passage: Passage, material: Any, draw: Random) -> Iterator[tup
 
 
 def _pairs_of_names(passage: Passage) -> Iterator[tuple[Span, Span]]:
-    """Yield two names with nothing but a relation that has a direction between them."""
+    """Find pairs of names between which there is nothing but a relation with a direction."""
     text, names = passage.text, passage.names
     for a, b in combinations(names, 2):
         between = text[a.span.end : b.span.start]
@@ -103,7 +103,9 @@ def _pairs_of_names(passage: Passage) -> Iterator[tuple[Span, Span]]:
 
 
 def _pairs_of_values(passage: Passage) -> Iterator[tuple[Span, Span]]:
-    """Yield two values of different things: "from 5 to 9", "12 wins and 5 losses", "built in 1990 and sold in 2005"."""
+    """Find pairs of values that mean different things: "from 5 to 9", "12 wins and 5 losses", "won in 1990 and lost in
+    2005".
+    """
     sentence, start = passage.sentence, passage.span.start
     for match in _FROM_TO.finditer(sentence):
         first = _AMOUNT.match(sentence, match.end())
@@ -136,7 +138,7 @@ _DATED = re.compile(
 
 
 def _pronoun_pairs(passage: Passage) -> Iterator[tuple[Edit, Edit]]:
-    """Yield edits that make "Ola Nord defeated him" of "He defeated Ola Nord"; also with "the company" and the like."""
+    """Yield edits that turn "He defeated Ola Nord" into "Ola Nord defeated him", also for "the company" and such."""
     text = passage.text
     for name in passage.names:
         match = _PRONOUN_BEFORE.search(text, passage.span.start, name.span.start)

@@ -1,10 +1,10 @@
 """Rewrite an English sentence without changing its meaning.
 
-The rewrites change words, numbers, dates, names and order, or remove a part. They are needed because a detector that
-learns only from synthetic errors takes any change of words for an error.
+The rewrites change words, numbers, dates, names and order, or remove a part. You need them to train a detector, which
+otherwise learns from synthetic errors that any change of words is an error.
 
-All rewrites stay true. Values are compared by value (`text.quantities`), and words are taken from a small table with
-contexts. Names become shorter or longer only if the sources show who is meant.
+All rewrites stay true. Numbers and dates keep their value (`text.quantities`), and words come from a small table that
+says in which contexts they fit. Names become shorter or longer only if the sources show who is meant.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LIMITING = re.compile(
 
 
 def synonyms(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """Replace a word or phrase by another one from the table, outside names."""
+    """Replace a word or phrase by another one from the table, but not inside names."""
     sentence = passage.sentence
     for pattern, options in draw.sample(SYNONYMS, len(SYNONYMS)):
         for match in pattern.finditer(sentence):
@@ -122,7 +122,7 @@ _SPAN_BEFORE = re.compile(r"[0-9](?:st|nd|rd|th)?(?: [A-Z][a-z]+)?,? (?:to|and|o
 
 
 def _numbers(value: str, after: str) -> Iterator[str]:
-    """Yield other forms of a number or quantity; some may have another value."""
+    """Yield other forms of a number or quantity. The caller must check that they have the same value."""
     low = value.lower()
     small = ("one", *COUNTS)
     if low in COUNTS and not re.match(r" (?:of|or|and|to)\b|-", after) and value == low:
@@ -148,7 +148,7 @@ def _numbers(value: str, after: str) -> Iterator[str]:
 
 
 def _dates(value: str) -> Iterator[str]:
-    """Yield other forms of a date or a span of years; some may be another date."""
+    """Yield other forms of a date or a span of years. The caller must check that they are the same date."""
     named = rf"({'|'.join(month.capitalize() for month in MONTHS)})"
     parts: tuple[str, str, str] | None = None
     if match := re.fullmatch(rf"([0-9]{{1,2}})(?:st|nd|rd|th)? (?:of )?{named}(?:,? ([0-9]{{4}}))?", value):
@@ -166,7 +166,7 @@ def _dates(value: str) -> Iterator[str]:
 
 
 def name_forms(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """Shorten a person's name to the surname, or make it full if the sources have only one full name with it."""
+    """Shorten a person's name to the surname, or write it in full if the sources have only one full name with it."""
     for mention in draw.sample(passage.names, len(passage.names)):
         if mention.kind != "person":
             continue
@@ -259,7 +259,7 @@ _SUBORDINATE = re.compile(
 
 
 def conjuncts(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """Replace "A and B" by "B and A" for two places or two people, unless a title or role belongs to one of them."""
+    """Replace "A and B" by "B and A" for two places or two people, unless one of them has a title or role."""
     text = passage.text
     if re.search(r"\brespectively\b|\bformer\b|\blatter\b|\bbetween\b", passage.sentence):
         return
@@ -339,7 +339,7 @@ _CUTS = (
 
 
 def dropped_adverbs(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """Remove an adverb that adds nothing (but not after a negation), or a connective at the beginning."""
+    """Remove an adverb that adds nothing, unless it follows a negation, or a connective at the beginning."""
     sentence = passage.sentence
     for match in re.finditer(rf"(?<=[a-z] )(?:{'|'.join(ADVERBS)}) (?=[a-z]+)", sentence):
         before = sentence[max(0, match.start() - 25) : match.start()]
@@ -376,17 +376,18 @@ def rewritten(
     types: Sequence[str] | None = None,
     seed: int = 0,
 ) -> Iterator[Example]:
-    """Yield the examples, with some responses rewritten to say the same in other words, or less.
+    """Rewrite some of the responses so that they say the same in other words, or say less, and yield all examples.
 
     Only responses that are labelled as grounded are rewritten, and they stay grounded. The group `rewritten` lists the
-    types that were used, in alphabetical order with "+" between them. It is "no" if there was nothing to rewrite.
+    types that were used, in alphabetical order with "+" between them. The group is "no" if nothing was rewritten.
 
     Args:
         examples: The labelled examples, which are read as a stream.
-        share: The fraction of the grounded examples to rewrite, from 0 to 1. They are sampled one by one.
-        most: The largest number of rewrites for each sentence of a response, one of each type, at least 1.
+        share: The fraction of the grounded examples to rewrite, from 0 to 1. Whether an example is rewritten is drawn
+            for each one.
+        most: How many rewrites each sentence of a response may get, at least 1. They are all of different types.
         types: The types to use, names in `REWRITES`. Default: all types.
-        seed: The random seed. The draws of an example do not depend on other examples.
+        seed: The random seed. What is drawn for an example does not depend on other examples.
 
     Raises:
         UnknownNameError: A type is unknown.
@@ -415,9 +416,9 @@ def rewritten(
 
 
 def rewrite(passage: Passage, draw: Random, *, most: int = 1, types: Sequence[str] = tuple(REWRITES)) -> list[Edit]:
-    """Draw at most `most` rewrites of one sentence, in order.
+    """Draw at most `most` rewrites of one sentence, and return their edits in order.
 
-    They have different types and do not touch each other.
+    The rewrites have different types and do not touch each other.
     """
     edits: list[Edit] = []
     used = 0

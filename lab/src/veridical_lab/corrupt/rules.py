@@ -1,10 +1,10 @@
 """Make errors in a response by rules: a value, name, negation, antonym, relation, invented clause or foreign sentence.
 
 You should corrupt grounded responses, rewrites of them (`rewrites`) and sentences copied from a source
-(`copied_sentences`), and keep some of each unchanged. Otherwise new words would be a sign of an error.
+(`copied_sentences`), and keep some of each unchanged. Otherwise a detector could tell errors by their new words.
 
-The rules do not understand the text. They only check replacements against the sources, by value (numbers, dates,
-quantities) or by stem (names, antonyms).
+The rules do not understand the text. They only check that the sources do not have a replacement, by value (numbers,
+dates, quantities) or by stem (names, antonyms).
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _TOGETHER = frozenset({"number", "date", "unit", "name", "invented", "foreign"})
 class Rules:
     """Makes errors in the response, each of a type drawn from `types`, mostly in different sentences.
 
-    If a type finds nothing to change in any sentence, another type is drawn and tried. Types that can be applied to few
-    sentences are drawn first more often, so that every type has a share of the errors.
+    If a type finds nothing to change in any sentence, another type is drawn and tried. Types that rarely find something
+    are more often tried first, so that every type makes some of the errors.
 
-    Each changed place is a verdict with the type as its label. Its `correction` is the original text, or "" if
-    something was added. If the sources of the example have no suitable names, clauses or sentences, they are taken from
-    the sources of all `examples`.
+    Each changed place gets a verdict with the type as its label. The `correction` of the verdict is the original text,
+    or "" if something was added. If the sources of the example have no suitable names, clauses or sentences, they are
+    taken from the sources of all `examples`.
 
     Args:
         examples: The examples from whose sources names, clauses and sentences may be taken.
         types: Names in `ERROR_TYPES`. Default: all types.
-        errors: The weights of one error, two errors, three errors and so on per response. Fewer errors are made if no
-            more are possible.
-        material: Names, clauses and sentences to use instead of those of `examples`.
+        errors: How often a response gets one error, two errors, three errors and so on, as weights. Fewer errors are
+            made if no more are possible.
+        material: Names, clauses and sentences to use instead of those in `examples`.
     """
 
     name = "rules"
@@ -73,7 +73,7 @@ class Rules:
         self._material = Material.of(texts) if material is None else material
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
-        """Return the example with errors in its response and its gold, or why it cannot be used."""
+        """Put errors into the response and mark them in the gold, or say why the example cannot be used."""
         case = example.case
         if not any(source.text.strip() for source in case.sources):
             return "no source to contradict"
@@ -89,7 +89,7 @@ class Rules:
         return "nothing in it can be changed" if len(self._types) > 1 else f"no {self._types[0]} that can be changed"
 
     def _one_error(self, passages: Sequence[Passage], before: Sequence[Edit], draw: random.Random) -> Sequence[Edit]:
-        """Return the edits of one more error, apart from those in `before`; none if no type finds any."""
+        """Find the edits of one more error, which do not touch those in `before`. None are found if no type fits."""
         for kind in sorted(self._types, key=lambda kind: draw.random() ** (1 / _WEIGHTS[kind]), reverse=True):
             for passage in draw.sample(passages, len(passages)):
                 in_sentence = [edit for edit in before if passage.span.contains(edit.span)]
@@ -107,21 +107,21 @@ class Rules:
 
 
 def text_examples(texts: Iterable[str], name: str) -> Iterator[Example]:
-    """Yield each text as the source of an example with the id `NAME/0`, `NAME/1` … and no response or label."""
+    """Make each text the source of an example without response or label. The ids are `NAME/0`, `NAME/1` …"""
     for i, text in enumerate(texts):
         id = f"{name}/{i}"
         yield Example(Case(id, "", (Source("text", text),)), Judgement(id, name, judged=()), id)
 
 
 def copied_sentences(examples: Iterable[Example], count: int, *, seed: int = 0) -> Iterator[Example]:
-    """Yield grounded examples whose response is a sentence of a source, word for word.
+    """Make grounded examples whose response is a sentence of a source, word for word.
 
     The sources and the document are those of the first example with this source, and labels are ignored. Only sentences
     of 6 to 60 words with a full stop are drawn. The group `response` is `copied`.
 
     Args:
         examples: The examples that have the sources.
-        count: The largest number of sentences per source.
+        count: How many sentences of each source to draw, at most.
         seed: The random seed. The draw for one source does not depend on other sources.
     """
     seen: set[str] = set()
@@ -140,7 +140,7 @@ def copied_sentences(examples: Iterable[Example], count: int, *, seed: int = 0) 
 
 
 def _is_error(passage: Passage, edits: Sequence[Edit]) -> bool:
-    """Return whether the changed sentence is in no source word for word and its articles are still right."""
+    """Return whether no source has the changed sentence word for word, and "a" and "an" are still right in it."""
     text = passage.text
     if not all(article_fits(text, edit) for edit in edits):
         return False

@@ -1,4 +1,4 @@
-"""Words and the stronger or weaker words that change the meaning of a statement slightly: "may" and "will"."""
+"""Replace a word by a stronger or weaker one, which changes the meaning of a statement slightly: "may" and "will"."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WORD = re.compile(rf"\b(?:{'|'.join(SHADES)})\b", re.IGNORECASE)
 
 
 def shade(text: str, draw: random.Random) -> Edit | None:
-    """Return an edit that makes one word of a text stronger or weaker, or None if the text has no such word.
+    """Make one word of a text stronger or weaker. Return the edit, or None if the text has no such word.
 
     >>> shade("Cars may pollute the air.", random.Random(0))
     Edit(span=Span(start=5, end=8), replacement='will', because='meaning')

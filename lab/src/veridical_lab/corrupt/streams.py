@@ -1,8 +1,8 @@
 """Make training cases from plain text: realistic sources, and responses with known errors or without errors.
 
-A response is one or several sentences of its source, either unchanged or rewritten with the same meaning. Then errors
-are put into some of the responses. The gold marks exactly the characters that were put in, so you can train detectors
-of tokens, spans and responses on the cases.
+A response consists of one or several sentences of its source, either unchanged or rewritten with the same meaning. Then
+errors are put into some of the responses. The gold marks exactly the characters that were put in, so you can train
+detectors of tokens, spans and responses on the cases.
 """
 
 from __future__ import annotations
@@ -31,15 +31,14 @@ class Recipe:
     """How training cases are made from plain text.
 
     Attributes:
-        faithful: The fraction of responses without an error, from 0 to 1.
-        rewrite: The fraction of responses to rewrite first, from 0 to 1.
-        errors: The weights of one, two, three and more errors in a response with errors.
+        faithful: The fraction of responses that get no error, from 0 to 1.
+        rewrite: The fraction of responses that are rewritten first, from 0 to 1.
+        errors: How often a response with errors has one, two, three and more of them, as weights.
         types: The types of error, names in `ERROR_TYPES`. Default: all types.
-        response_sentences: The weights of one, two, three and more sentences in a response.
+        response_sentences: How often a response has one, two, three and more sentences, as weights.
         source_words: The fewest and the most words of a source. Lengths are drawn evenly on a logarithmic scale.
-        responses: The number of responses for each source.
-        clutter: The fraction of sources to which text of other documents is added, with as many words as the source
-            has.
+        responses: How many responses to make for each source.
+        clutter: The fraction of sources to which text of other documents is added, as many words as the source has.
     """
 
     faithful: float = 0.4
@@ -65,18 +64,18 @@ class Recipe:
 def training_examples(
     texts: Iterable[str], recipe: Recipe | None = None, *, name: str = "text", seed: int = 0, block: int = 100
 ) -> Iterator[Example]:
-    """Yield labelled cases from plain texts, as a stream. The same texts and seed give the same cases.
+    """Make labelled cases from plain texts, as a stream. The same texts and seed give the same cases.
 
-    The gold marks each error (`Verdict.label` is its type, `correction` is the original text). If there is no error,
-    its score is 0. The groups are `corrupted`, `rewritten`, `response` (`copied`) and `kind`.
+    The gold marks each error (`Verdict.label` is the type, `correction` is the original text). Without an error, the
+    gold has the score 0. The groups are `corrupted`, `rewritten`, `response` (`copied`) and `kind`.
 
     Args:
         texts: The documents, which are read `block` at a time. New names, clauses and sentences are taken from the same
             block.
         recipe: How cases are made. Default: the default recipe.
-        name: The beginning of the documents' ids ("wikipedia" for "wikipedia/17"). Split the cases by `document`.
+        name: What the ids of the documents begin with ("wikipedia" for "wikipedia/17"). Split the cases by `document`.
         seed: The random seed.
-        block: The number of documents to hold at once, at least 2.
+        block: How many documents to hold in memory at once, at least 2.
     """
     recipe = recipe or Recipe()
     remaining = iter(texts)
@@ -102,9 +101,9 @@ def training_examples(
 
 
 def excerpts(text: str, document: str, recipe: Recipe, *, seed: int = 0) -> Iterator[Example]:
-    """Yield faithful cases of one document. Its passages are the sources, and sentences of each are the responses.
+    """Make faithful cases from one document. Passages are the sources, and sentences of a passage are the response.
 
-    A sentence that begins with a pronoun is only used together with the sentence before it.
+    A sentence that begins with a pronoun is only used together with the sentence before.
     """
     draw = random.Random(f"{seed}\0excerpts\0{document}\0{text[:1000]}")
     spans = sentences(text)
@@ -133,7 +132,7 @@ def excerpts(text: str, document: str, recipe: Recipe, *, seed: int = 0) -> Iter
 
 
 def whole_passages(text: str, document: str, count: int) -> Iterator[Example]:
-    """Yield faithful cases of one document, in which source and response are the same passage.
+    """Make faithful cases from one document, in which source and response are the same passage.
 
     The passages are the first ones of five to eight sentences, each within a paragraph (one line). The group `response`
     is `copied`.
@@ -141,7 +140,7 @@ def whole_passages(text: str, document: str, count: int) -> Iterator[Example]:
     Args:
         text: The document.
         document: The id of the document. The ids of cases are `DOCUMENT/START/whole`.
-        count: The maximum number of passages.
+        count: How many passages to use, at most.
     """
     begin = 0
     for line in text.splitlines(keepends=True):
@@ -158,9 +157,9 @@ def whole_passages(text: str, document: str, count: int) -> Iterator[Example]:
 
 
 def excerpt(text: str, spans: Sequence[Span], count: int, draw: random.Random) -> str:
-    """Join about `count` of the sentences `spans` of `text`, in order.
+    """Draw about `count` of the sentences at `spans` in `text`, and join them in order.
 
-    Return "" if no sentence makes sense by itself.
+    Return "" if none of the sentences makes sense by itself.
     """
     usable = [i for i, span in enumerate(spans) if plain_sentences(span.of(text))]
     chosen: set[int] = set()
@@ -179,17 +178,18 @@ def excerpt(text: str, spans: Sequence[Span], count: int, draw: random.Random) -
 def cluttered(
     examples: Iterable[Example], pool: Sequence[str], *, share: float = 1.0, words_around: int = 0, seed: int = 0
 ) -> Iterator[Example]:
-    """Yield the examples, after adding sentences of other documents to the sources of some of them.
+    """Add sentences of other documents to the sources of some examples, and yield all examples.
 
-    Sentences are added before and after a source until it has twice as many words. Sources that must be covered, or
-    that the gold points to, are not changed. If `pool` is empty, no source is changed.
+    Sentences are added before and after a source until the source has twice as many words. A source is not changed if
+    responses must cover it or the gold points to it. If `pool` is empty, no source is changed.
 
     Args:
         examples: The labelled examples, which are read as a stream.
         pool: The sentences to draw from. Sentences that the source or response already has are skipped.
         share: The fraction of examples to change, from 0 to 1.
-        words_around: The fewest words to add to each source.
-        seed: The random seed. The draws of an example depend on its document, so that cases share their sources.
+        words_around: How many words to add to each source, at least.
+        seed: The random seed. What is drawn depends on the document and the source, so that the cases of a document
+            still share their sources.
     """
     if not 0.0 <= share <= 1.0:
         raise InputError(f"the share is {share:g}", hint="from 0 to 1")

@@ -1,6 +1,6 @@
 """English words that may replace each other without changing what a sentence says, as patterns and replacements.
 
-The table is short so that each line is safe. A word comes with the context in which it keeps its meaning.
+The table is short, because each line must be safe. It gives each word with the context in which it keeps its meaning.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ UNIT_FORMS = {
     "percent": "%",
     "per cent": "%",
 }
-"""Another form of each unit."""
+"""Units, each with another way to write it."""
 
 # adverbs that can be dropped, except after a negation, which they may weaken
 ADVERBS = "also very quite eventually subsequently famously notably officially really publicly subsequently".split()  # noqa: SIM905

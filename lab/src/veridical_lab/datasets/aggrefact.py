@@ -1,4 +1,4 @@
-"""Claims of models against documents, collected from eleven sets (Tang et al. 2024, LLM-AggreFact)."""
+"""Claims that models made about documents, collected from eleven sets (Tang et al. 2024, LLM-AggreFact)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the claims of all splits in `path`, or of one."""
+    """Read the claims of all splits in `path`, or of one split."""
     check_split(INFO, split)
     pairs = [(path / f"{part}.jsonl", path / f"{part}.csv") for part in ((split,) if split else INFO.splits)]
     files = [path] if path.is_file() else [file for pair in pairs for file in [f for f in pair if f.is_file()][:1]]

@@ -1,7 +1,7 @@
-"""Turn an English question with its short answer into a statement, by rules: "Who wrote it?", "Bell": "Bell wrote it."
+"""Turn an English question and its short answer into a statement, by rules: "Who wrote it?", "Bell": "Bell wrote it."
 
-Only questions that are safe to turn are turned. In their statements, the words stay in the same order, or one known
-verb is moved. With a parser, it would be possible to turn more questions.
+Only questions for which this is safe are turned. The words of the statement stay in the order of the question, or one
+known verb is moved. A parser could turn more questions.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _YEAR = re.compile(r"(?:in )?(?:what|which) year (?=was|were|did)", re.IGNORECAS
 
 
 def statement(question: str, answer: str) -> tuple[str, Span] | None:
-    """Turn a question and its answer into a statement, and return it with the span of the answer.
+    """Turn a question and its answer into a statement, and find the span of the answer in the statement.
 
     Return None if no rule fits.
 

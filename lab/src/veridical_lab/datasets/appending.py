@@ -1,4 +1,4 @@
-"""Append to JSON Lines, and recover them after a crash."""
+"""Append documents to a JSON Lines file, and recover the complete ones after a crash."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def append_lines(path: Path, documents: Iterable[str], *, follow_link: bool = True) -> None:
-    """Append documents to a file, one per line, and sync the file to disk.
+    """Append documents to a file, one per line, and make sure that they are on disk.
 
     After a crash, `recover` keeps each document whose line end was written.
 
@@ -34,10 +34,10 @@ def append_lines(path: Path, documents: Iterable[str], *, follow_link: bool = Tr
 
 
 def recover(path: Path, read: Callable[[Line], T | None], *, follow_link: bool = True) -> list[T]:
-    """Read back the lines that an interrupted run appended, and return the result of `read` for each line.
+    """Read back the lines that an interrupted run appended, and return what `read` returns for each line.
 
-    The file is cut before an incomplete last line, or before the first line for which `read` returns None. If there is
-    no file, the result is empty. Errors that `read` raises pass through.
+    An incomplete last line is cut off the file. The file is also cut before the first line for which `read` returns
+    None. Without a file, the result is empty. Errors that `read` raises are not caught.
 
     Raises:
         OutputError: The file cannot be read or cut, or it is a symbolic link and `follow_link` is False.

@@ -1,4 +1,4 @@
-"""Debate arguments and the expert key points that each of them makes or not (Friedman et al. 2021, ArgKP-2021)."""
+"""Debate arguments, labelled by whether they make a key point that experts wrote (Friedman et al. 2021, ArgKP-2021)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SIDES = {"1": "pro", "-1": "con"}
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield one example per labelled pair, in the order of the labels. Its id is ARGUMENT/KEY POINT."""
+    """Read one example per labelled pair, in the order of the labels. The ids of cases are ARGUMENT/KEY POINT."""
     for part, file in split_files(INFO, path, split, {p: f"arguments_{p}.csv" for p in INFO.splits}):
         arguments = {row.text("arg_id"): row for row in csv_rows(file, on_bad)}
         points_file = file.with_name(f"key_points_{part}.csv")
@@ -74,7 +74,7 @@ def _source(point: Row) -> Source:
 
 
 def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Case]:
-    """Yield a case without a response for each topic, with its key points as sources, pro or con."""
+    """Make a case without a response for each topic. The sources are the key points of the topic, pro or con."""
     for _, file in split_files(INFO, path, split, {p: f"key_points_{p}.csv" for p in INFO.splits}):
         topics: dict[str, list[Source]] = {}
         for row in csv_rows(file, on_bad):
@@ -85,7 +85,7 @@ def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None
 
 
 def read_topics(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Topic]:
-    """Yield each debate topic with its key points as arguments, pro or con."""
+    """Read the debate topics. The arguments of a topic are its key points, pro or con."""
     for _, file in split_files(INFO, path, split, {p: f"key_points_{p}.csv" for p in INFO.splits}):
         rows = csv_rows(file, on_bad)
         yield from merged_topics(((r, r.text("topic"), {_side(r): [r.text("key_point")]}) for r in rows), on_bad)

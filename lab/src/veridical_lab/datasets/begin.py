@@ -1,4 +1,4 @@
-"""Knowledge-grounded replies, attributable to the knowledge or not (Dziri et al. 2022, BEGIN)."""
+"""Replies based on knowledge, labelled by whether the knowledge supports them (Dziri et al. 2022, BEGIN)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LABELS = {"Fully attributable": 0.0, "Not fully attributable": 1.0, "Generic": 
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the replies of every begin_SPLIT_*.tsv under `path`, or of one split."""
+    """Read the replies in every begin_SPLIT_*.tsv under `path`, or only in those of one split."""
     check_split(INFO, split)
     files = [path] if path.is_file() else sorted(path.rglob(f"begin_{split or '*'}_*.tsv"))
     if not files:

@@ -1,4 +1,4 @@
-"""CNN/DailyMail summaries, and minimal edits by people that the article does not support (Ma et al. 2023)."""
+"""CNN/DailyMail summaries, each with a small edit by a person that the article does not support (Ma et al. 2023)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the reference and the edited summary of each pair, one after the other."""
+    """Read the pairs: the reference summary and then the edited one."""
     files = split_files(INFO, path, split, {task: f"{task}_dataset.json" for task in INFO.splits})
     rows = (row for _, file in files for row in json_rows(file, on_bad))
     return read_rows(rows, _pair, on_bad)

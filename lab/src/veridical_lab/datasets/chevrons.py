@@ -32,7 +32,7 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the annotated responses in the order of the file."""
+    """Read the annotated responses in the order of the file."""
     check_split(INFO, split)
     return read_rows(jsonl_rows(path, on_bad), _example, on_bad)
 
@@ -60,11 +60,11 @@ def _example(row: Row) -> list[Example]:
 
 
 def parse_chevrons(response: str, marked: str) -> tuple[list[Span], int]:
-    """Return the spans of a response that a marked copy puts in < and >, and the position where the copy ends.
+    """Parse a copy of a response in which spans stand in < and >, and return the spans and where the copy ends.
 
-    The copy may contain only the beginning of the response. White space may differ, and if the response itself has a <
-    or >, the copy has it, too. Spans that touch or have only white space between them are joined, without white space
-    at their ends.
+    The copy may contain only the beginning of the response. White space may differ. If the response itself has a < or
+    >, the copy must have it, too. Spans that touch or have only white space between them are joined, and white space at
+    the ends of spans is dropped.
 
     Raises:
         InputError: The copy differs from the response, or a mark is left open.
@@ -96,13 +96,13 @@ def parse_chevrons(response: str, marked: str) -> tuple[list[Span], int]:
 
 
 def mark_chevrons(response: str, spans: Sequence[Span]) -> str:
-    """Return the response with < and > around some spans, which `parse_chevrons` can read back.
+    """Put < and > around some spans of a response, so that `parse_chevrons` can read them back.
 
     Spans with only white space between them become one span.
 
     Raises:
-        InputError: The form would be ambiguous. A span that begins before a < of the response itself, or ends after a >
-            of it, would be read as another span.
+        InputError: The marked response would be ambiguous. This happens if a span begins just before a < of the
+            response itself or ends just after a >, because another span would be read back.
 
     >>> mark_chevrons("He won more than twice.", [Span(7, 16)])
     'He won <more than> twice.'

@@ -1,4 +1,4 @@
-"""Merge several annotators' judgements of one case into one judgement by a stated rule (CH-Wang et al. 2024, §3.3)."""
+"""Merge the judgements of several annotators about a case into one judgement, by votes (CH-Wang et al. 2024, §3.3)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Mark = tuple[Span, str | None]  # a span and its label
 
 
 def majority(judgements: Sequence[Judgement], case: Case, *, tokens: Sequence[Span] | None = None) -> Judgement:
-    """Merge judgements as `at_least` does, by more than half of them: two of three, three of five."""
+    """Merge judgements as `at_least` does. More than half of them must agree: two of three, three of five."""
     return at_least(len(judgements) // 2 + 1, judgements, case, tokens=tokens)
 
 
@@ -26,16 +26,16 @@ def at_least(k: int, judgements: Sequence[Judgement], case: Case, *, tokens: Seq
     If you pass `tokens`, whole tokens are counted instead, as in the paper. A token is marked if any of its characters
     is marked. So if two annotators mark different halves of a token, they agree on it.
 
-    A verdict is used if its score is 0.5 or more. Omissions are counted by character in each source. A verdict has a
-    label if all who mark it give the same label. The response is hallucinated (or omits something) if a span remains,
-    or if at least `k` judgements say so without marking any span. If nobody judges the response, the score is None. A
-    character is judged if at least `k` of them judged it.
+    Only verdicts with a score of 0.5 or more are used. Omissions are counted by character in each source. A merged
+    verdict has a label if all who mark it give the same label. The response is hallucinated (or omits something) if a
+    span remains, or if at least `k` judgements say so without marking any span. If nobody judges the response, its
+    score is None. A character counts as judged if at least `k` annotators judged it.
 
     Args:
-        k: The number of judgements that must agree, from 1 to their number.
+        k: How many judgements must agree, from 1 to all of them.
         judgements: The judgements of the case, one per annotator.
         case: The case that they judge.
-        tokens: The characters of each token of the response, such as those of a model
+        tokens: The span of each token of the response, such as the tokens of a model
             (`veridical_lab.models.encode.encode`, `Encoded.spans` without None) or `datasets.marks.tokens`.
 
     Raises:
@@ -92,7 +92,7 @@ def at_least(k: int, judgements: Sequence[Judgement], case: Case, *, tokens: Seq
 
 
 def _response_score(k: int, votes: Sequence[tuple[float | None, bool]], remains: bool) -> float | None:
-    """Return the response-level score; each vote is a judgement's score and whether it marks any span."""
+    """Merge the scores of the response. A vote has the score of one judgement, and whether it marks any span."""
     if all(score is None and not marked for score, marked in votes):
         return None
     without_span = sum((score or 0.0) >= GOLD_THRESHOLD and not marked for score, marked in votes)
@@ -100,7 +100,7 @@ def _response_score(k: int, votes: Sequence[tuple[float | None, bool]], remains:
 
 
 def _agreed(k: int, marked: Sequence[Sequence[_Mark]]) -> list[_Mark]:
-    """Return the maximal spans that at least `k` annotators mark, each with its label if all give the same one."""
+    """Find the longest spans that at least `k` annotators mark. A span has a label if all of them give the same one."""
     edges = sorted({edge for marks in marked for span, _ in marks for edge in (span.start, span.end)})
     agreed: list[Span] = []
     for start, end in pairwise(edges):

@@ -1,4 +1,4 @@
-"""GPT-2 replies grounded in Wikipedia knowledge, with human labels (Santhanam et al. 2021, Conv-FEVER)."""
+"""Replies that GPT-2 wrote from Wikipedia knowledge, labelled by people (Santhanam et al. 2021, Conv-FEVER)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the replies of all files in `path`, or of one."""
+    """Read the replies in all files in `path`, or only those of one split."""
     folder = next((f"{name}/" for name in CROWD_FOLDERS if (path / name).is_dir()), "")
     files = {name: f"{folder}{name}.csv" for name in CROWD} | {"expert": "factual_dataset_expert.csv"}
     for part, file in split_files(INFO, path, split, files):

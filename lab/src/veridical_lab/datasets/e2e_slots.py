@@ -1,8 +1,8 @@
 """Find where a description states each attribute of a place: name[The Eagle], priceRange[less than £20] … (E2E).
 
-Names are searched for verbatim, and other slots by words and figures that express their values. A slot is placed only
-if the text is clear about it, so the text must not mention another value or have a vague word elsewhere.
-`stated_values` finds all values that the text states, whatever the given slots.
+An attribute with its value is called a slot. Names are searched for verbatim, and other slots by words and figures that
+express their values. A slot gets a place only if the text is clear about it, so the text must not mention another value
+or have a vague word elsewhere. `stated_values` finds all values that the text states, whether or not they are in slots.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _SLOT = re.compile(r"([^\[\]]+)\[([^\]]*)\]", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Unplaced:
-    """The reason why a slot has no place: "not found", "another value is said" or "a vague mention"."""
+    """Says why a slot has no place in the text: "not found", "another value is said" or "a vague mention"."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """A statement in a text. It says at `span` that the attribute `name` has the value `meaning`."""
+    """A value that a text states: at `span`, it says that the attribute `name` has the value `meaning`."""
 
     name: str
     meaning: str
@@ -39,7 +39,7 @@ class Stated:
 
 
 def slot_of(source: Source) -> Slot:
-    """Return the name and value of an attribute written "name[value]".
+    """Parse the name and the value of an attribute written as "name[value]".
 
     Raises:
         InputError: The text has another form.
@@ -76,7 +76,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
 
 
 def meaning(slot: Slot) -> str:
-    """Return the meaning of a slot's value. It is equal for values that are expressed by the same words.
+    """Return the meaning of a slot's value. Values that are expressed by the same words have the same meaning.
 
     >>> meaning(("priceRange", "cheap")) == meaning(("priceRange", "less than £20"))
     True
@@ -85,7 +85,7 @@ def meaning(slot: Slot) -> str:
 
 
 def place_slots(text: str, slots: Sequence[Slot]) -> list[tuple[Span, ...] | Unplaced]:
-    """Return, for each slot, all places where a text states it, or the reason why it has no place.
+    """Find all places where a text states each slot, or the reason why the slot has no place.
 
     >>> text = "The Eagle is a cheap, family friendly coffee shop."
     >>> [places[0].of(text) for places in place_slots(text, [("name", "The Eagle"), ("priceRange", "less than £20")])]
@@ -104,7 +104,7 @@ def place_slots(text: str, slots: Sequence[Slot]) -> list[tuple[Span, ...] | Unp
 
 
 def says(text: str, slot: Slot, *, beside: Sequence[Slot] = ()) -> bool:
-    """Return whether `text` states `slot`. Words inside the names among the slots `beside` are ignored."""
+    """Return whether `text` states `slot`. Words that are part of a name in the slots `beside` are ignored."""
     if slot[1] not in VALUES.get(slot[0], {}):
         return bool(_verbatim(text, slot[1]))
     for name, value in beside:
@@ -114,10 +114,10 @@ def says(text: str, slot: Slot, *, beside: Sequence[Slot] = ()) -> bool:
 
 
 def stated_values(text: str, slots: Sequence[Slot]) -> list[Stated]:
-    """Find the values in `VALUES` that a text states, and other names of the place or of a nearby place.
+    """Find the values in `VALUES` that a text states, and wrong names for the place or for a nearby place.
 
-    Words inside the given names are ignored. A name is another one if it shares no word with any given value. It
-    follows "near" or a similar word, or it is a subject in a text that never has the given name.
+    Words inside the names of `slots` are ignored. A name is wrong if it shares no word with any value of `slots`. It is
+    looked for after "near" or a similar word. If the text never has the right name, it is also looked for as a subject.
 
     >>> statements = stated("A cheap pub near Hyde Park.", [("name", "The Eagle"), ("food", "French")])
     >>> [(s.name, s.meaning) for s in statements]
@@ -157,7 +157,7 @@ def _place(text: str, slot: Slot) -> tuple[Span, ...] | Unplaced:
 
 
 def _blanked(text: str, spans: Sequence[Span]) -> str:
-    """Return `text` with a full stop for every character of `spans`."""
+    """Overwrite every character of `spans` with a full stop."""
     for span in spans:
         text = text[: span.start] + "." * len(span) + text[span.end :]
     return text
@@ -165,7 +165,7 @@ def _blanked(text: str, spans: Sequence[Span]) -> str:
 
 @lru_cache(maxsize=4096)
 def _name_pattern(value: str) -> re.Pattern[str]:
-    """Compile a pattern of the value with or without its article, whatever its case and accents."""
+    """Compile a pattern that finds a name with or without "the", in any case, and with or without accents on "e"."""
     bare = re.sub(r"^the\s+", "", value, flags=re.IGNORECASE)
     words = [re.sub("[eé]", "[eé]", re.escape(word)) for word in bare.split()]
     joined = r"[\s\-]+".join(words)
@@ -182,7 +182,7 @@ Mentions = list[tuple[str, Span]]
 
 
 def _by_patterns(**patterns: str) -> Callable[[str], Mentions]:
-    """Make a finder from one pattern per meaning (city_centre for "city centre"); a group `v` narrows the place."""
+    """Make a finder from one pattern per meaning (city_centre for "city centre"). A group `v` narrows the place."""
     compiled = [(value.replace("_", " "), re.compile(p, re.IGNORECASE)) for value, p in patterns.items()]
 
     def mentions(text: str) -> Mentions:
@@ -198,7 +198,7 @@ def _by_patterns(**patterns: str) -> Callable[[str], Mentions]:
 def _graded(
     words: Mapping[str, str], alone: Mapping[str, str], figures: Mapping[str, str], before: str, after: str
 ) -> Callable[[str], Mentions]:
-    """Make a finder of grades: a word beside the noun it grades, a word that is enough alone, or a figure."""
+    """Make a finder of grades: a word beside the noun that it grades, a word that is clear alone, or a figure."""
     compiled: list[tuple[str, re.Pattern[str]]] = []
     for value, word in words.items():
         compiled.append((value, re.compile(rf"\b(?P<v>{word})\b{before}", re.IGNORECASE)))
@@ -311,7 +311,7 @@ _NEGATOR = re.compile(
 
 
 def _families(text: str) -> Mentions:
-    """Find mentions of whether families are welcome; the span includes the negation."""
+    """Find where the text says whether families are welcome. The spans include negations."""
     mentions: Mentions = []
     for match in _FRIENDLY.finditer(text):
         start = match.start()

@@ -1,4 +1,4 @@
-"""Read sets of sentence pairs, labelled by whether the premise entails the hypothesis, with one reader per set."""
+"""Read sets of sentence pairs that are labelled by whether the premise entails the hypothesis. Each has its reader."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Pair:
         response: The hypothesis, claim or reply.
         label: A key of `_SCORES`. None if the pair has no label.
         document: The name of the document. Default: the source text.
-        version: The last part of the case's id, which distinguishes the pairs of one row.
+        version: What the case's id ends with, so that the pairs of one row have different ids.
         history: The turns before the response.
-        groups: Groups for results, in addition to the label.
+        groups: The groups of the example, in addition to the label.
         note: Why the pair has no label.
     """
 
@@ -62,8 +62,8 @@ class PairSet:
         files: The file of each split.
         rows: A function that reads the rows of one file.
         pairs: A function that makes the pairs of one row.
-        linked: Whether pairs that share a premise or a hypothesis, directly or through others, are one document. All
-            rows are then held in memory, and the name of a document depends on which splits are read.
+        linked: Whether pairs that share a premise or a hypothesis, directly or through other pairs, belong to the same
+            document. If so, all rows are held in memory, and the name of a document depends on which splits you read.
     """
 
     INFO: Info
@@ -73,7 +73,7 @@ class PairSet:
     linked: bool = False
 
     def read(self, path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-        """Yield the labelled pairs of all files in `path`, or of one split.
+        """Read the labelled pairs in all files in `path`, or only those of one split.
 
         `on_bad` is also called for the rows that are left out.
         """
@@ -94,7 +94,7 @@ class PairSet:
 
 
 def _link(examples: Iterable[Example]) -> Iterator[Example]:
-    """Yield the examples, with one document for all that share a source text or response, also through others."""
+    """Give one document to all examples that share a source text or a response, directly or through others."""
     examples = list(examples)
     names = linked((example.case.response, example.case.sources[0].text) for example in examples)
     for example in examples:
@@ -112,7 +112,7 @@ _tsv = partial(_table, quoted=False)
 
 
 def _lists(path: Path, on_bad: OnBad) -> Iterator[Row]:
-    """Yield the rows of a JSON array whose `sentence` has two texts, each after "NAME: ", as `first` and `second`."""
+    """Read the rows of a JSON array. The two texts in `sentence`, each after "NAME: ", become `first` and `second`."""
     form = re.compile(r"(?:sentence 1|question): (.*)\n(?:sentence 2|passage): (.*)", re.DOTALL)
     for row in json_rows(path, on_bad):
         parts = form.fullmatch(str(row.values.get("sentence")))
@@ -123,7 +123,7 @@ def _lists(path: Path, on_bad: OnBad) -> Iterator[Row]:
 
 
 def _aligned(path: Path, on_bad: OnBad) -> Iterator[Row]:
-    """Yield the rows of three line-aligned files: `labels.PART` beside `s1.PART` and `s2.PART`."""
+    """Join the lines of three files with the same number of lines: `labels.PART`, `s1.PART` and `s2.PART`."""
     columns: dict[str, list[str]] = {}
     part = path.name.removesuffix(".gz").partition(".")[2]
     for name in ("labels", "s1", "s2"):
@@ -137,7 +137,7 @@ def _aligned(path: Path, on_bad: OnBad) -> Iterator[Row]:
 
 
 def _zipped(path: Path, on_bad: OnBad) -> Iterator[Row]:
-    """Yield the rows of the JSON Lines files in a ZIP archive, or of a JSON Lines file."""
+    """Read the rows of all JSON Lines files in a ZIP archive, or of a single JSON Lines file."""
     if path.suffix != ".zip":
         yield from jsonl_rows(path, on_bad)
         return
@@ -160,7 +160,7 @@ def _zipped(path: Path, on_bad: OnBad) -> Iterator[Row]:
 
 @dataclass(frozen=True)
 class PairColumns:
-    """Makes the pair of a row that has a column for each part.
+    """Makes the pair of a row. Each part of the pair is in a column of its own.
 
     Attributes:
         premise: The column of the premise.
@@ -169,7 +169,7 @@ class PairColumns:
         labels: Our label for each label of the set.
         document: The column that names the document, if there is one.
         groups: Columns that become groups, each with the name of the group.
-        unlabelled: Whether to keep rows without the label's column, with nothing judged.
+        unlabelled: Whether to keep rows that do not have the column of the label. Nothing is judged in them.
     """
 
     premise: str = "premise"
@@ -217,7 +217,7 @@ def _vitaminc(row: Row) -> list[Pair]:
 
 
 def _answers(question: str, passage: str, labels: Mapping[str, str], **more: Any) -> list[Pair]:
-    """Make a statement for each answer to a yes/no question, with the label that `labels` gives the answer."""
+    """Make two statements about a yes/no question, one for each answer, with the labels in `labels`."""
     ask = question.strip().removesuffix("?")
     return [
         Pair(passage, f'The answer to "{ask}?" is {answer}.', labels[answer], version=answer, **more)
@@ -268,7 +268,7 @@ _MODELS = ("ctrl", "doha", "gpt2")
 
 
 def _faithdial(row: Row) -> list[Pair]:
-    """Make the pair of one reply, by a model (the column has its name) or by a person (`response`)."""
+    """Make the pair of one reply, by a model (in the column with the model's name) or by a person (`response`)."""
     model = next((name for name in _MODELS if name in row.values), "response")
     raw = row.text("BEGIN" if model == "response" else "begin_label", blank=True)
     kinds = set(re.split(r"\W+", raw.lower())) - {""}
@@ -288,7 +288,7 @@ def _faithdial(row: Row) -> list[Pair]:
 
 
 def _filled(path: Path, on_bad: OnBad) -> Iterator[Row]:
-    """Yield the rows of a CSV file that are not empty."""
+    """Read a CSV file without its empty rows."""
     return (row for row in csv_rows(path, on_bad) if any(str(value).strip() for value in row.values.values()))
 
 

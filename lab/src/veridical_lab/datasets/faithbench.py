@@ -1,4 +1,4 @@
-"""Hard summaries by ten models with annotators' spans, from unwanted to benign (Bao et al. 2025, FaithBench)."""
+"""Hard summaries by ten models. Annotators labelled spans, from unwanted to benign (Bao et al. 2025, FaithBench)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the samples of every batch, in the order of file names."""
+    """Read the samples of all batches, in the order of the file names."""
     check_split(INFO, split)
     files = [path] if path.is_file() else sorted(path.rglob("batch_*.json"))
     files = [file for file in files if not file.stem.endswith("_annotation")]
@@ -59,7 +59,7 @@ def _example(row: Row) -> list[Example]:
 
 
 def _annotator(who: str, marks: Sequence[Row], case: Case) -> Judgement:
-    """Make the judgement of one annotator; spans that they marked without a label are not judged."""
+    """Make the judgement of one annotator. Spans that the annotator marked without a label are not judged."""
     verdicts: list[Verdict] = []
     for mark in marks:
         labels = mark.texts("label")

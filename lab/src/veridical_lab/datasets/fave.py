@@ -1,4 +1,4 @@
-"""Research questions with eight paper abstracts each, unlabelled (George and Stuhlmüller 2023)."""
+"""Research questions with the abstracts of eight papers each, without labels (George and Stuhlmüller 2023)."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
 
 
 def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Case]:
-    """Yield a case without a response for each question, with its papers as sources, cited by author and year.
+    """Make a case without a response for each question. The sources are its papers, cited by author and year.
 
     The text of a source is the title, a blank line and the abstract, which George and Stuhlmüller 2023, App. A.3.1,
-    show together. One abstract is blank in the published file, so its source is only the title. If two papers of a
-    question have the same citation, a letter after the year distinguishes them. A paper without authors is cited by its
+    show together. One abstract is blank in the published file, so that source is only the title. If two papers of a
+    question have the same citation, a letter after the year distinguishes them. A paper without authors is cited by
     title.
     """
     for row in json_rows(one_file(INFO, path, split, "paper_dataset.json"), on_bad):

@@ -1,4 +1,4 @@
-"""Read the files of a data set: by split, inside a folder as published, or a single file."""
+"""Find and read the files of a data set, in a folder as published or as a single file."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["FileSet", "check_split", "found_file", "one_file", "split_files"]
 
 @dataclass(frozen=True)
 class FileSet:
-    """Reads a data set that has a file for each split.
+    """Reads a data set that has one file per split.
 
     Attributes:
         INFO: The description of the set.
         files: The file of each split.
         rows: A function that reads the rows of one file.
-        make: A function that makes the examples of one row, given its split.
+        make: A function that makes the examples of one row from the name of the split and the row.
     """
 
     INFO: Info
@@ -33,7 +33,7 @@ class FileSet:
     make: Callable[[str, Row], Iterable[Example]]
 
     def read(self, path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-        """Yield the examples of all files in `path`, or of one split.
+        """Read the examples in all files in `path`, or only those of one split.
 
         `on_bad` is also called for the rows that are left out.
         """
@@ -43,21 +43,21 @@ class FileSet:
 
 
 def check_split(info: Info, split: str | None) -> None:
-    """Check that `split` is None or one of the splits.
+    """Check that `split` is None or one of the splits of a data set.
 
     Raises:
-        UnknownNameError: It is not. The message lists the splits.
+        UnknownNameError: The data set has no such split. The message lists the splits.
     """
     if split is not None and split not in info.splits:
         raise UnknownNameError(f"split of {info.name}", split, info.splits or ["none: leave the split out"])
 
 
 def split_files(info: Info, path: Path, split: str | None, names: Mapping[str, str]) -> list[tuple[str, Path]]:
-    """Return the files to read, each with its split. `names` gives the file of each split inside the folder `path`.
+    """Find the files to read, each with its split. `names` gives the file of each split inside the folder `path`.
 
     If you do not pass `split`, all files that exist are returned. If `path` is itself a file, only this file is
-    returned. Its split is `split`, or the split whose file has its name, or else its own name. Any file may be gzipped
-    (NAME.gz).
+    returned. Then the split is `split`, or the split whose file has the same name, or else the name of the file. Any
+    file may be gzipped (NAME.gz).
     """
     check_split(info, split)
     if path.is_file():
@@ -80,6 +80,6 @@ def found_file(path: Path) -> Path | None:
 
 
 def one_file(info: Info, path: Path, split: str | None, name: str) -> Path:
-    """Return `path` itself, or the file `name` inside the folder `path`. Use this for a set that is one file."""
+    """Return `path` itself, or the file `name` in the folder `path`. For data sets that consist of one file."""
     check_split(info, split)
     return split_files(info, path, None, {"all": name})[0][1]

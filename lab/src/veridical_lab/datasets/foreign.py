@@ -1,4 +1,4 @@
-"""Put passages of other documents around the sources of a case, like a retriever that finds too much."""
+"""Mix the sources of a case with passages of other documents, like a retriever that finds too much."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["among_foreign"]
 
 
 def among_foreign(examples: Sequence[Example], count: int, *, seed: int = 0) -> list[Example]:
-    """Mix the sources of each case with those of `count` other documents from the same data.
+    """Mix the sources of each case with the sources of `count` other documents from the same data.
 
-    Their place and the other documents are drawn by the seed. All cases of one document have the same foreign sources,
-    so the two members of a pair still differ only in their responses. The ids of foreign sources begin with "foreign
-    N/", and they need not be covered. A case without sources is not changed.
+    The seed decides which documents are drawn and where their sources go. All cases of one document get the same
+    foreign sources, so the two members of a pair still differ only in their responses. The ids of foreign sources begin
+    with "foreign N/", and responses need not cover them. A case without sources is not changed.
 
     Raises:
         InputError: Fewer than `count` other documents have sources.

@@ -1,4 +1,4 @@
-"""Summaries of news by nine systems, each sentence typed by three annotators (Pagnoni et al. 2021, FRANK)."""
+"""News summaries by nine systems. Three annotators gave each sentence an error type (Pagnoni et al. 2021, FRANK)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the summaries in the order of the file."""
+    """Read the summaries in the order of the file."""
     check_split(INFO, split)
     rows = json_rows(one_file(INFO, path, None, "human_annotations_sentence.json"), on_bad)
     return read_rows((row for row in rows if split in (None, row.values.get("split"))), _example, on_bad)

@@ -1,4 +1,4 @@
-"""Perturbed Wikipedia text with one marked phrase, hallucinated or not, and no source (Liu et al. 2022, HaDes)."""
+"""Changed Wikipedia texts without sources. In each, people labelled one marked phrase (Liu et al. 2022, HaDes)."""
 
 from __future__ import annotations
 

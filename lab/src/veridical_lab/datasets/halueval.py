@@ -1,4 +1,4 @@
-"""Right and hallucinated answers by ChatGPT, and its replies to user queries with marked spans (Li et al. 2023)."""
+"""Right answers, hallucinated ones by ChatGPT, and its replies to user queries with marked spans (Li et al. 2023)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ INFO = Info(
 
 
 def _examples(part: str, row: Row) -> list[Example]:
-    """Make the examples of a row; its fields tell which kind of row it is."""
+    """Make the examples of a row. The fields of the row tell which kind of task it is."""
     if "chatgpt_response" in row.values:
         question = row.text("user_query")
         case = Case(f"general/{row.number}", row.text("chatgpt_response"), question=question)

@@ -1,4 +1,4 @@
-"""Read any labelled set of the Hugging Face `datasets` library, by name or folder and a mapping of its columns."""
+"""Read any labelled set with the Hugging Face `datasets` library. You give its name or folder and name its columns."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def read(
     unlabelled: bool = False,
     remark: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Example]:
-    """Yield the rows of "NAME_OR_FOLDER?response=…&label=…". If you do not pass `split`, all splits are read in turn.
+    """Read the rows of "NAME_OR_FOLDER?response=…&label=…". If you do not pass `split`, all splits are read in turn.
 
     Raises:
         MissingExtraError: The `datasets` library is not installed.

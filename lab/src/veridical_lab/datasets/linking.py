@@ -1,7 +1,4 @@
-"""Join texts that must stay together in a split.
-
-These are texts that share a sentence, or passages that share a question.
-"""
+"""Join texts that must stay in the same part of a split, because they share a sentence or a question."""
 
 from __future__ import annotations
 
@@ -11,9 +8,9 @@ __all__ = ["linked"]
 
 
 def linked(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return one name for all names that the pairs join, directly or through others.
+    """Map each name to one name for its group: all names that pairs join, directly or through others.
 
-    Which of the names is returned depends on the order of the pairs.
+    Which name stands for a group depends on the order of the pairs.
 
     >>> linked([("a", "b"), ("c", "d"), ("e", "b")])
     {'a': 'b', 'b': 'b', 'c': 'd', 'd': 'd', 'e': 'b'}

@@ -1,4 +1,4 @@
-"""Turn labels on tokens, quotes, and differences between two texts into character spans."""
+"""Find the character spans of labelled tokens, of quotes, and of differences between two texts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["align", "diff_spans", "flagged_runs", "locate", "tokens"]
 
 
 def tokens(text: str) -> list[Span]:
-    """Return the spans of the white-space tokens of `text`, as `str.split` splits it.
+    """Split `text` at white space, as `str.split` does, and return the span of each token.
 
     >>> tokens(" a  bc")
     [Span(start=1, end=2), Span(start=4, end=6)]
@@ -24,7 +24,7 @@ def tokens(text: str) -> list[Span]:
 
 
 def flagged_runs(spans: Sequence[Span], flags: Sequence[bool]) -> list[Span]:
-    """Join flagged spans that directly follow each other, from the start of the first to the end of the last one.
+    """Join flagged spans that follow each other in the list. The joined span includes what stands between them.
 
     The spans must be in order.
 
@@ -48,9 +48,10 @@ def flagged_runs(spans: Sequence[Span], flags: Sequence[bool]) -> list[Span]:
 
 
 def align(text: str, pieces: Sequence[str]) -> list[Span] | None:
-    """Return the spans of some pieces in a text, in order, with only white space between them.
+    """Find pieces that make up a text, in order, with only white space between them.
 
-    A piece that is white space has the span of its next occurrence. Return None if the pieces do not fit the text.
+    A piece that is itself white space gets the span of its next occurrence. Return None if the pieces do not fit the
+    text.
 
     >>> align("ex-pats. ", ["ex", "-", "pats", "."])
     [Span(start=0, end=2), Span(start=2, end=3), Span(start=3, end=7), Span(start=7, end=8)]
@@ -67,9 +68,9 @@ def align(text: str, pieces: Sequence[str]) -> list[Span] | None:
 
 
 def locate(text: str, quotes: Sequence[str]) -> list[Span] | None:
-    """Return the first unused verbatim occurrence of each quote, or None if a quote has none.
+    """Find each quote in a text, word for word, at its first place that no earlier quote has taken.
 
-    If the quote as a whole is not found, its lines are searched for one by one.
+    If a quote as a whole is not found, its lines are looked for one by one. Return None if that fails, too.
     """
     spans: list[Span] = []
     for quote in quotes:
@@ -89,11 +90,11 @@ _WORD = re.compile(r"\w+(?:[.,'’-]\w+)*|[^\w\s]")
 
 
 def diff_spans(before: str, after: str) -> list[Span]:
-    """Return the spans of `after` that differ from `before`, by words.
+    """Compare two texts by words, and return the spans of `after` that differ from `before`.
 
-    Spans with only punctuation between them are joined. Removed words leave no character. If nothing else was changed,
-    the word after the gap is marked instead, or the word before it if the gap is at the end. If two texts differ only
-    in white space, there are no spans.
+    Spans with only punctuation between them are joined. Removed words leave no characters to mark. If words were only
+    removed, the word after the gap is marked instead, or the word before a gap at the end. If two texts differ only in
+    white space, there are no spans.
 
     >>> [s.of("born on 3 June 1946.") for s in diff_spans("born on 9 May 1946.", "born on 3 June 1946.")]
     ['3 June']
@@ -118,5 +119,5 @@ def diff_spans(before: str, after: str) -> list[Span]:
 
 
 def _shared(one: Sequence[str], other: Sequence[str]) -> int:
-    """Count the words that both begin with."""
+    """Count how many words are the same at the beginning of both lists."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

@@ -1,4 +1,4 @@
-"""Answers of language models in many languages with each annotator's spans (SemEval-2025 task 3, Mu-SHROOM)."""
+"""Answers of language models in many languages, with the spans of each annotator (SemEval-2025 task 3, Mu-SHROOM)."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the answers of every language file under `path`, or of one language."""
+    """Read the answers in the files of all languages under `path`, or of one language."""
     return read_rows(_rows(path, split, on_bad), _example, on_bad)
 
 
 def read_soft(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Judgement]:
-    """Yield the publisher's soft labels as judgements. The score of a verdict is the share of annotators, in (0, 1]."""
+    """Read the published soft labels as judgements. The score of a verdict is the share of annotators, in (0, 1]."""
     for row in _rows(path, split, on_bad):
         response = row.text("model_output_text")
         verdicts = tuple(
@@ -57,10 +57,10 @@ def read_soft(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> 
 def read_token_scores(
     path: Path, split: str | None = None, *, on_bad: OnBad = None
 ) -> Iterator[tuple[str, list[tuple[Span, float]]]]:
-    """Yield the id of each case, with the characters and the logit of each token that the language model wrote.
+    """Read the tokens that the language model wrote. For each case, you get its id, and each token's span and logit.
 
     The logits are as published, and each model has its own scale. Some tokenizers lose characters. If the tokens of a
-    case do not spell its text, its list is empty.
+    case do not spell out its text, the list of tokens is empty.
     """
     for row in _rows(path, split, on_bad):
         tokens, logits = row.texts("model_output_tokens"), row.items("model_output_logits")
@@ -76,17 +76,17 @@ _HEX = re.compile("<0x([0-9A-F]{2})>")
 
 @cache
 def byte_letters() -> dict[str, int]:
-    """Return the letters that byte-level tokenizers write for bytes ("Ġ" for a space)."""
+    """Map the letters that byte-level tokenizers write for bytes ("Ġ" for a space) to these bytes."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in set(printable)]
     return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
 
 
 def token_spans(tokens: Sequence[str], text: str) -> list[Span | None] | None:
-    """Return the characters of a text for each token, or None for a token outside the text.
+    """Find the span of each token in a text, or None for a token outside the text.
 
-    The tokens are written as tokenizers write them: byte-level ("Ġcat"), with "▁" for a space, or a byte as "<0x0A>".
-    Return None if the tokens do not spell the text.
+    The tokens are as tokenizers write them: byte-level ("Ġcat"), with "▁" for a space, or a byte as "<0x0A>". If the
+    tokens do not spell out the text, the result is None.
 
     >>> token_spans(["▁In", "▁Rome", "<0x2E>", "</s>"], "In Rome.")
     [Span(start=0, end=2), Span(start=2, end=7), Span(start=7, end=8), None]
@@ -156,7 +156,7 @@ def _example(row: Row) -> list[Example]:
 
 
 def _span(row: Row, pair: object, text: str, *, clip: bool = False) -> Span:
-    """Return the span [start, end); with `clip`, a span that runs one character past the text ends with the text."""
+    """Read the span [start, end). With `clip`, a span that runs one character past the text is cut at its end."""
     if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(n, int) for n in pair):
         raise row.bad(f"{pair!r} is not a pair of characters")
     start, end = pair

@@ -35,20 +35,20 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield one example for each paraphrase of a group's first perspective."""
+    """Read the groups. Each paraphrase of the first perspective in a group makes one example."""
     rows, pool, parts = _open(path, split, on_bad)
     return read_rows(rows, partial(_examples, pool, parts), on_bad)
 
 
 def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Case]:
-    """Yield a case without a response for each claim, with a source for each group (support or undermine)."""
+    """Make a case without a response for each claim. Each group of perspectives is a source (support or undermine)."""
     rows, pool, _ = _open(path, split, on_bad)
     for row in rows:
         yield Case(row.name("cId"), "", _sources(row, pool), question=row.text("text"))
 
 
 def read_topics(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Topic]:
-    """Yield a topic for each claim with perspectives. Paraphrases of one perspective are wordings of an argument.
+    """Make a topic for each claim that has perspectives. Paraphrases of a perspective are wordings of one argument.
 
     If two perspectives of a claim have the same words, the second one is left out and reported to `on_bad`.
     """

@@ -1,4 +1,4 @@
-"""Read plain documents without labels, in common layouts: JSON Lines, zips of text files, SQuAD passages."""
+"""Read plain documents without labels from common kinds of files: text, zips of text files, JSON Lines, SQuAD."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
 
 
 def read_texts(path: Path, split: str | None = None) -> Iterator[str]:
-    """Yield the documents of one file, or of all files in a folder in order of name.
+    """Read the documents in one file, or in all files in a folder and its subfolders, in order of name.
 
     These kinds of files are read:
 
@@ -75,7 +75,7 @@ def read_texts(path: Path, split: str | None = None) -> Iterator[str]:
 
 
 def texts_in_zip(file: Path) -> Iterator[str]:
-    """Yield the text files in a zip, in the order of their names. Files that are not UTF-8 are read as Latin-1."""
+    """Read the text files in a zip, in the order of their names. Files that are not UTF-8 are read as Latin-1."""
     with zipfile.ZipFile(file) as archive:
         for name in sorted(archive.namelist()):
             if name.endswith(".txt"):

@@ -1,6 +1,6 @@
-"""Pro and con arguments on a question, and responses that must state all of them and nothing else (Chang et al.
+"""Pro and con arguments on questions, and responses that must state all of them and nothing else.
 
-2024, §4.1).
+See Chang et al. 2024, §4.1.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the labelled responses in the order of the file."""
+    """Read the labelled responses in the order of the file."""
     check_split(INFO, split)
     return read_rows(jsonl_rows(path, on_bad), _example, on_bad)
 
 
 def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Case]:
-    """Yield a case without a response for each line. Its id is `id`, or else the line number."""
+    """Make a case without a response for each line. The id of the case is the line's `id`, or else the line number."""
     check_split(INFO, split)
     for row in jsonl_rows(path, on_bad):
         try:
@@ -60,7 +60,7 @@ def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None
 
 
 def read_topics(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Topic]:
-    """Yield a topic for each distinct question, with the arguments of all its lines."""
+    """Make a topic for each different question, with the arguments of all lines that have this question."""
     check_split(INFO, split)
 
     def rows() -> Iterator[tuple[Row, str, dict[str, list[str]]]]:

@@ -1,4 +1,4 @@
-"""Texts that four language models wrote from data of public services, with wrong spans marked by annotators."""
+"""Texts that four language models wrote from the data of public services. Annotators marked wrong spans."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TYPES = ("incorrect", "not checkable", "misleading", "other")
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the texts of annotations_human.jsonl. The folder outputs/test/ must be next to this file.
+    """Read the texts in annotations_human.jsonl. The folder outputs/test/ must be next to this file.
 
     `on_bad` is also called for the rows that are left out.
     """
@@ -71,7 +71,7 @@ def _example(texts: Callable[[str, str], list[str]], inputs: Callable[[str], lis
 
 
 def _verdict(item: Row, line: str) -> Verdict:
-    """Make the verdict on a marked span, in the text with its line breaks."""
+    """Make the verdict on a marked span. Line breaks, which are written out in `line`, are real ones in our text."""
     kind = int(item.numeric("type", low=0, high=len(_TYPES) - 1))
     start, quote = int(item.numeric("start", low=0)), item.text("text", blank=True)
     if not quote.strip() or not line.startswith(quote, start):

@@ -33,7 +33,7 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the responses in the order of response.jsonl."""
+    """Read the responses in the order of response.jsonl."""
     check_split(INFO, split)
     responses = one_file(INFO, path, None, "response.jsonl")
     sources = {row.name("source_id"): row for row in jsonl_rows(responses.with_name("source_info.jsonl"), on_bad)}

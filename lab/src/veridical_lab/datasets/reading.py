@@ -18,15 +18,15 @@ __all__ = ["csv_rows", "group", "json_rows", "read_json_object"]
 
 
 def group(**pairs: object) -> tuple[tuple[str, str], ...]:
-    """Make an example's `group` from keywords, as sorted pairs of texts. None values are left out."""
+    """Make the `group` of an example from keywords, as sorted pairs of texts. Keywords with None are left out."""
     return tuple(sorted((key, str(value)) for key, value in pairs.items() if value is not None))
 
 
 def json_rows(path: Path, on_bad: OnBad = None, *, key: str | None = None, names: Sequence[str] = ()) -> Iterator[Row]:
-    """Yield the objects of a JSON array, each with the line on which it begins.
+    """Read the objects in a JSON array, each with the line on which it begins.
 
     If you pass `key`, the file contains one object, and the array is the value of this field. If you pass `names`,
-    items may be lists with as many values as there are names, and the names become the fields.
+    items may also be lists with one value per name. The names become the fields of such an item.
     """
     text = read_text(path)
     if not text.strip():
@@ -62,7 +62,7 @@ def json_rows(path: Path, on_bad: OnBad = None, *, key: str | None = None, names
 
 
 def _start_of_array(text: str, key: str, path: Path) -> int:
-    """Return the position of the array that is the value of `key`; `text` is one JSON object."""
+    """Find where in `text`, which is one JSON object, the value of `key` begins. This value must be an array."""
     Row(path, 1, _json_object(text, path)).items(key)  # raises unless the text is well-formed and has the field
     decoder = json.JSONDecoder()
     position = text.index("{") + 1
@@ -102,7 +102,7 @@ def csv_rows(
     names: Sequence[str] = (),
     encoding: str = "utf-8",
 ) -> Iterator[Row]:
-    """Yield the rows of a table, each with the line on which it begins, because a quoted field may contain line breaks.
+    """Read the rows of a table, each with the line on which it begins. Quoted fields may contain line breaks.
 
     Args:
         path: The file to read.

@@ -1,6 +1,7 @@
-"""Choose a rival of a short answer: another answer about the same passage, or a part of it with the same shape.
+"""Choose a rival for a short answer, that is, a wrong answer that looks as good as the right one.
 
-The rules work for any language. They compare digits, capitals, lengths and the most frequent words.
+A rival is the answer to another question about the passage, or a part of the passage with the same shape. The rules
+work for any language. They compare digits, capitals, lengths and the most frequent words.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _PARTICLE = re.compile(r"(?<=[\uac00-\ud7a3]{2})(?:에서|으로|까지|부터|�
 class Rival:
     """A wrong answer.
 
-    `origin` is "answer" if the text answers another question, or "stretch" if it is a part of the passage.
+    `origin` is "answer" if `text` answers another question about the passage. It is "stretch" if `text` is just a part
+    of the passage.
     """
 
     text: str
@@ -40,7 +42,7 @@ class Rival:
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """The characters of a token without punctuation at its edges, and what follows it up to the next token."""
+    """A token without the punctuation at its edges, and what stands between this token and the next one."""
 
     span: Span
     shape: str
@@ -60,7 +62,7 @@ def kind_of(answer: str) -> str:
 
 
 def frequent_words(passages: Iterable[str]) -> frozenset[str]:
-    """Return the most frequent words of passages in one language."""
+    """Count the words of passages in one language, and return the most frequent ones."""
     counts = Counter(token.strip(_EDGES).lower() for passage in passages for token in passage.split())
     return frozenset(word for word, _ in counts.most_common(_FREQUENT))
 
@@ -68,7 +70,7 @@ def frequent_words(passages: Iterable[str]) -> frozenset[str]:
 def rival(
     passage: str, question: str, answer: Span, others: Sequence[str], frequent: Container[str], draw: Random
 ) -> Rival | None:
-    """Return a wrong answer to a question that the passage contains, of the same kind as the right answer.
+    """Choose a wrong answer from the passage that is of the same kind as the right answer.
 
     Return None if no wrong answer fits.
 
@@ -77,8 +79,8 @@ def rival(
         question: The question about the passage.
         answer: The right answer, as a span of the passage.
         others: The answers to other questions about the passage, which are tried first.
-        frequent: Words with which a stretch neither begins nor ends (`frequent_words`).
-        draw: The source of randomness that draws among the stretches.
+        frequent: A stretch (a part of the passage) neither begins nor ends with these words (`frequent_words`).
+        draw: The source of randomness by which one of several stretches is drawn.
 
     >>> text = "The old library opened in 1913, the new one in 1931."
     >>> rival(text, "When was the library built?", Span(47, 51), ["1913", "new"], (), Random(0))
@@ -115,7 +117,7 @@ def _form(text: str) -> str:
 
 
 def _stretches(passage: str, answer: Span, frequent: Container[str]) -> Iterator[str]:
-    """Yield stretches of the passage, outside the answer, with the answer's shape."""
+    """Find stretches of the passage, outside the answer, that have the same shape as the answer."""
     right = answer.of(passage)
     if kind_of(right) == "value":
         pattern = "".join(
@@ -169,12 +171,12 @@ def _tokens(passage: str) -> Iterator[_Token]:
 
 
 def _signature(window: Sequence[_Token]) -> tuple[str, ...]:
-    """Return the shapes of the tokens, with the punctuation between them."""
+    """Return the shape of each token, with the punctuation that follows it inside the window."""
     return (*(token.shape + token.after for token in window[:-1]), window[-1].shape)
 
 
 def _goes_on(tokens: Sequence[_Token], first: int, second: int) -> bool:
-    """Check whether two neighbours belong to one name or number, so that a stretch must not end between them."""
+    """Check whether two neighbours belong to one name or number, between whose parts no stretch may end."""
     if first < 0 or second >= len(tokens) or tokens[first].after:
         return False
     return tokens[first].shape == tokens[second].shape and tokens[first].shape in "C0"

@@ -1,4 +1,4 @@
-"""Basketball reports by neural models with the wrong words marked by people (Thomson and Reiter 2020)."""
+"""Basketball reports by neural models, in which people marked the wrong words (Thomson and Reiter 2020)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TYPES = ("NUMBER", "NAME", "WORD", "CONTEXT", "NOT_CHECKABLE", "OTHER")
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the reports of both splits, or of one. A split is a folder with gsml.csv, shared_task.jsonl and texts/."""
+    """Read the reports of both splits, or of one. A split is a folder with gsml.csv, shared_task.jsonl and texts/."""
     for part, file in split_files(INFO, path, split, _FILES):
         errors: dict[str, list[Row]] = {}
         for row in csv_rows(file):  # no `on_bad`: a report without one of its marks would be wrong
@@ -71,7 +71,7 @@ def _error(row: Row, response: str, words: list[Span]) -> Verdict:
 
 
 def _box_score(game: Row) -> str:
-    """Return the lines of both teams and all players as text, without cells that are not available."""
+    """Write the lines of both teams and of all players as text, without cells that are "N/A"."""
     lines = [[(key, str(value)) for key, value in game.row(side).values.items()] for side in ("home_line", "vis_line")]
     columns = game.row("box_score")
     players: dict[str, list[tuple[str, str]]] = {}

@@ -1,8 +1,8 @@
-"""Short answers to questions about passages, in many languages: the right one, and a rival from the same passage.
+"""Short answers to questions about passages, in many languages: the right one, and a wrong one from the same passage.
 
-The files are those of MLQA, TyDi QA and XQuAD in the layout of SQuAD. They have only right answers, and the wrong ones
-are chosen by `rivals`. There are two sets in this format: one with the answers as they are, and one in English with
-statements (`answer_statements`).
+The files of MLQA, TyDi QA and XQuAD, in the layout of SQuAD, have only right answers. Wrong answers are chosen by
+`rivals`. You can read the files as two data sets: one has the answers as they are, and the other one, in English only,
+has statements (`answer_statements`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MARKS = re.compile(r"(?<=\w\w)[.,;:。、،؛]+$")  # at the end of an answer, 
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file of passages, with the name of its set ("mlqa", "tydi", "xquad") and its language."""
+    """A file of passages, with the data set to which it belongs ("mlqa", "tydi", "xquad") and its language."""
 
     path: Path
     set: str
@@ -49,18 +49,18 @@ class _File:
 
 @dataclass(frozen=True)
 class ShortAnswers:
-    """The reader of one of the sets.
+    """Reads one of the two data sets.
 
     Attributes:
         INFO: The description of the set.
-        stated: Whether responses are statements instead of bare answers.
+        stated: Whether responses are statements instead of answers as they are.
     """
 
     INFO: Info
     stated: bool = False
 
     def read(self, path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-        """Yield the right answer and its rival for each question in the files under `path`, or in one language."""
+        """Read the right answer and its rival for each question in the files under `path`, or only in one language."""
         check_split(self.INFO, split)
         files = [file for each in sorted(path.rglob("*.json*")) if (file := _File.of(each))]
         if path.is_file():
@@ -116,7 +116,7 @@ class ShortAnswers:
 
 
 def _passages(article: Row) -> list[str]:
-    """Return the passages of an article; none if it is damaged, which is an error where its questions are read."""
+    """Return the passages of an article, none if it is damaged. Reading its questions raises the error in that case."""
     try:
         return [paragraph.text("context") for paragraph in article.rows("paragraphs")]
     except DataError:
@@ -124,7 +124,7 @@ def _passages(article: Row) -> list[str]:
 
 
 def _questions(file: _File) -> Iterator[tuple[str, str]]:
-    """Yield each question's id with the id of its passage."""
+    """Yield the id of each question together with the id of its passage."""
     for article in json_rows(file.path, key="data"):
         for paragraph in article.rows("paragraphs"):
             passage = text_id(paragraph.text("context"))
@@ -132,7 +132,7 @@ def _questions(file: _File) -> Iterator[tuple[str, str]]:
 
 
 def _answer(question: Row, passage: str) -> Span | None:
-    """Return the characters of the first answer, without marks at its end; None if its text is empty."""
+    """Find the span of the first answer, without punctuation at its end. Return None if the answer is empty."""
     answers = question.rows("answers")
     if not answers or not answers[0].text("text", blank=True).strip():
         return None

@@ -32,7 +32,7 @@ VOTES = {"Hallucination": 1.0, "Not Hallucination": 0.0}
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the rows of every SPLIT.model-*.json file in `path`, or of one split."""
+    """Read the rows of every SPLIT.model-*.json file in `path`, or only of one split."""
     check_split(INFO, split)
     files = [path] if path.is_file() else sorted(path.glob(f"{split or '*'}.model-*.json"))
     if not files:

@@ -1,4 +1,4 @@
-"""Count the contents of a labelled data set."""
+"""Count what a labelled data set contains: cases, documents, labels and marked text."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ __all__ = ["DataStatistics", "count_examples"]
 
 @dataclass(frozen=True, slots=True)
 class DataStatistics:
-    """The counted contents of a labelled data set.
+    """What a labelled data set contains.
 
     Attributes:
-        cases: The number of examples.
-        documents: The number of documents that they come from.
-        labelled_responses: The number of responses that are labelled as a whole.
-        hallucinated_responses: The number of these that are labelled as hallucinated.
-        not_judged: The number of cases whose gold judges nothing.
-        marked_spans: The number of spans of responses that are labelled as hallucinated.
-        marked_characters: The number of characters in these spans.
-        characters: The number of characters in all responses.
-        omitted_passages: The number of passages of sources that are labelled as left out.
-        annotations: The number of judgements by single annotators.
-        groups: The number of values of each group, by its name.
-        hash: The content hash that results refer to.
+        cases: How many examples there are.
+        documents: How many documents they come from.
+        labelled_responses: How many responses are labelled as a whole.
+        hallucinated_responses: How many of these responses are labelled as hallucinated.
+        not_judged: For how many cases the gold judges nothing.
+        marked_spans: How many spans of responses are labelled as hallucinated.
+        marked_characters: How many characters are in these spans.
+        characters: How many characters all responses have.
+        omitted_passages: How many passages of sources are labelled as left out.
+        annotations: How many judgements single annotators made.
+        groups: How many different values each group has, by the name of the group.
+        hash: The hash of the examples, which result rows also have.
     """
 
     cases: int

@@ -1,4 +1,4 @@
-"""Edited summaries in ten domains, which people labelled as consistent or not (Laban et al. 2023)."""
+"""Edited summaries in ten domains. People labelled them as consistent with the source or not (Laban et al. 2023)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Sets of statements about tables.
+"""Read data sets of statements about tables.
 
-The source is the table as text, with one line per row: "header: value; header: …".
+The source is the table written as text, with one line per row: "header: value; header: …".
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ __all__ = ["TableSet", "TableText", "linearise"]
 
 @dataclass(frozen=True, slots=True)
 class TableText:
-    """A table as text. `cells[row][column]` is the span of a cell's value in it."""
+    """A table as text. `cells[row][column]` is the span that the value of a cell has in `text`."""
 
     text: str
     cells: Sequence[Sequence[Span]]
 
 
 def linearise(rows: Iterable[Iterable[tuple[str, str]]], title: str | None = None) -> TableText:
-    """Write a table as text: its title, then one line per row of (header, value) cells.
+    """Write a table as text: the title, then one line for each row of (header, value) cells.
 
     >>> table = linearise([[("name", "Ada"), ("born", "1815")]], "people")
     >>> table.text, table.cells[0][1].of(table.text)
@@ -58,8 +58,10 @@ class TableSet:
         INFO: The description of the set.
         files: The file of each split.
         rows: A function that reads the rows of one file.
-        make: A function that makes the examples of one row from its split, the object of all tables and the row.
-        tables: Paths of the file of tables, relative to the folder of the statements or to one of the two above it.
+        make: A function that makes the examples of one row from the name of the split, the object with all tables, and
+            the row.
+        tables: Where the file of tables may be, relative to the folder of the statements or one of the two folders
+            above.
     """
 
     INFO: Info
@@ -69,7 +71,7 @@ class TableSet:
     tables: Sequence[str] = ("tables.json",)
 
     def read(self, path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-        """Yield the statements of all files in `path`, or of one split.
+        """Read the statements in all files in `path`, or only those of one split.
 
         `on_bad` is also called for the rows that are left out.
         """
@@ -84,7 +86,7 @@ class TableSet:
 
 
 def _delimited(tables: Row, id: str, title: str | None = None) -> TableText | None:
-    """Return the table with this id, which is stored as lines of cells divided by "#"; None if it is missing."""
+    """Read the table with this id, which is stored as lines of cells divided by "#". Return None if it is missing."""
     if id not in tables.values:
         return None
     header, *rows = [line.split("#") for line in tables.text(id).replace("\r\n", "\n").split("\n") if line.strip()]
@@ -136,7 +138,7 @@ def _logicnlg(part: str, tables: Row, row: Row) -> Iterator[Example]:
 
 
 def _linked_cells(row: Row, table: TableText, columns: Sequence[object], text: str) -> list[Span]:
-    """Return the cells of the labelled columns whose value is in the statement."""
+    """Find the cells in the labelled columns whose values occur in the statement."""
     if not all(type(column) is int and column >= 0 for column in columns):
         raise row.bad(f"a column is not a whole number: {columns}")
     cells = [cells[c] for cells in table.cells for c in columns if isinstance(c, int) and c < len(cells)]
@@ -159,7 +161,7 @@ def _infotabs(part: str, tables: Row, row: Row) -> list[Example]:
 
 
 def _by_table(path: Path, on_bad: OnBad) -> Iterator[Row]:
-    """Yield the rows of an object with a list of rows for each table, numbered consecutively."""
+    """Read an object that has a list of rows for each table, and number all rows in one sequence."""
     tables, number = read_json_object(path), 0
     for table_id in tables.values:
         for row in tables.rows(table_id):

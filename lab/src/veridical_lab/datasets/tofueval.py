@@ -1,4 +1,4 @@
-"""Topic-focused summaries of meetings and interviews, each sentence labelled by experts (Tang et al. 2024)."""
+"""Summaries of what meetings and interviews say on a topic. Experts labelled each sentence (Tang et al. 2024)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the summaries in the order of their first sentence."""
+    """Read the summaries in the order of their first sentences."""
     check_split(INFO, split)
     files = [path] if path.is_file() else sorted(path.rglob(f"*_factual_eval_{split or '*'}.csv"))
     if not files:

@@ -1,7 +1,7 @@
-"""Topics with arguments by perspective, and a draw of the same number of arguments for each perspective.
+"""Read topics, which have arguments for several perspectives, and draw the same number of arguments for each of these.
 
-A topic may have any number of perspectives, not only pro and con. Topics for knowledge bases and synthetic responses
-are read from JSON, JSON Lines, CSV, or a data set whose reader has `read_topics`.
+A topic may have any number of perspectives, not only pro and con. Topics are used to make knowledge bases and synthetic
+responses. You can read them from JSON, JSON Lines, CSV, or a data set whose reader has `read_topics`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 MOST_ARGUMENTS = 3
-"""The most arguments to draw for each perspective if no number is given (Chang et al. 2024, §2.1)."""
+"""If you give no number, at most this many arguments are drawn for each perspective (Chang et al. 2024, §2.1)."""
 
 _RESERVED = frozenset({"introduction", "question", "response"})
 _WORD = re.compile(r"\w+")
@@ -42,7 +42,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument. Its `id` is unique in its topic, and its `paraphrases` say the same in other words."""
+    """One argument. `id` is unique in the topic, and `paraphrases` say the same as `text` in other words."""
 
     id: str
     perspective: str
@@ -55,11 +55,11 @@ class Argument:
         return (self.text, *self.paraphrases)
 
     def source(self, text: str | None = None) -> Source:
-        """Return the argument as a source that must be covered, in the wording `text`."""
+        """Make a source from the argument, which a response must cover. Pass `text` to use another wording."""
         return Source(self.id, text or self.text, self.perspective, must_cover=True)
 
     def overlaps(self, other: Argument) -> bool:
-        """Return whether a wording of one argument is part of a wording of the other, word for word."""
+        """Return whether a wording of one of the two arguments contains a wording of the other, word for word."""
         left, right = ([f" {normal_form(text)} " for text in a.wordings] for a in (self, other))
         return any(a in b or b in a for a in left for b in right)
 
@@ -91,7 +91,7 @@ class Topic:
 
     @property
     def perspectives(self) -> dict[str, list[Argument]]:
-        """The arguments by perspective, both in their order."""
+        """The arguments of each perspective. Perspectives and arguments stay in the order of `arguments`."""
         groups: dict[str, list[Argument]] = {}
         for argument in self.arguments:
             groups.setdefault(argument.perspective, []).append(argument)
@@ -99,9 +99,9 @@ class Topic:
 
 
 def normal_form(text: str) -> str:
-    """Return the words of `text` in lower case, separated by spaces.
+    """Join the words of `text`, in lower case, with single spaces.
 
-    Arguments with equal forms are treated as the same argument.
+    Arguments with the same normal form count as the same argument.
 
     >>> normal_form("Cars  pollute.") == normal_form("cars pollute")
     True
@@ -110,9 +110,10 @@ def normal_form(text: str) -> str:
 
 
 def make_topic(id: str, text: str, perspectives: Mapping[str, Sequence[Sequence[str]]]) -> Topic:
-    """Make a topic from the wordings of each argument by perspective. Argument ids are PERSPECTIVE-NUMBER.
+    """Make a topic. `perspectives` gives a list of arguments per perspective, and each argument is a list of wordings.
 
-    A wording with the same words as an earlier wording of its argument is left out.
+    The ids of arguments are PERSPECTIVE-NUMBER. A wording is left out if it has the same words as an earlier wording of
+    the argument.
 
     Raises:
         InputError: A perspective has no argument or no usable name, or an argument is empty or occurs twice.
@@ -146,8 +147,8 @@ def draw_arguments(topic: Topic, draw: random.Random, count: int | None = None) 
     Args:
         topic: The topic to draw from.
         draw: The source of randomness. The same state gives the same arguments.
-        count: The number of arguments for each perspective. Default: drawn from 1 to 3, or to the size of the smallest
-            perspective.
+        count: How many arguments to draw for each perspective. Default: a random number from 1 to 3, but not more than
+            the smallest perspective has.
 
     Raises:
         InputError: The topic has arguments for only one perspective, or fewer than `count` for a perspective.
@@ -188,10 +189,10 @@ def draw_arguments(topic: Topic, draw: random.Random, count: int | None = None) 
 
 
 def topic_groups(topics: Iterable[Topic]) -> dict[str, str]:
-    """Group topics that share their text or a wording of an argument, and return each topic id with its group.
+    """Group topics that share their text or a wording of an argument, and map each topic id to its group.
 
-    Published sets have the same claim, or the same argument, under several topics. A split by group keeps them
-    together. The name of a group is its first id in alphabetical order.
+    Published sets have the same claim, or the same argument, under several topics. A split by group keeps such topics
+    together. The name of a group is the first id in it in alphabetical order.
 
     >>> cars = make_topic("b", "Ban cars?", {"pro": [["Cars pollute."]]})
     >>> roads = make_topic("a", "Close roads?", {"yes": [["cars pollute"]]})
@@ -223,17 +224,17 @@ def has_topics(spec: str) -> bool:
 
 
 def read_topics(spec: str, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Topic]:
-    """Yield the topics of a file, or of a data set (NAME:PATH) that has topics.
+    """Read the topics in a file, or in a data set (NAME:PATH) that has topics.
 
-    JSON and JSON Lines contain objects with `topic`, `perspectives` (each name with a list of texts, or of objects with
-    `text` and `paraphrases`) and, if it is not the topic's own text, `id`. CSV has the columns topic, perspective,
-    argument.
+    JSON and JSON Lines contain objects with the fields `topic`, `perspectives` and `id`. `perspectives` gives each name
+    a list of texts, or of objects with `text` and `paraphrases`. You can leave out `id`, which is then the text of the
+    topic. CSV has the columns topic, perspective, argument.
 
     Args:
         spec: The file, or NAME:PATH.
         split: A split of the data set.
-        on_bad: A function that receives the error of each row that cannot be used, which is then left out. None raises
-            the error instead.
+        on_bad: A function that receives the error of each row that cannot be used. Such rows are then left out. With
+            None, the error is raised instead.
     """
     name, _, rest = spec.partition(":")
     if rest and name in DATASETS:
@@ -263,9 +264,9 @@ _TOPIC_SETS = "argkp, perspectrum, procon"
 
 
 def merged_topics(rows: Iterable[tuple[Row, str, Mapping[str, Sequence[str]]]], on_bad: OnBad) -> Iterator[Topic]:
-    """Yield topics from (row, text, arguments by perspective).
+    """Make topics from rows, each with the text of a topic and some arguments by perspective.
 
-    Rows with the same text are merged, and so are repeated arguments.
+    Rows with the same text become one topic, and repeated arguments become one argument.
     """
     topics: dict[str, dict[str, dict[str, str]]] = {}
     of_argument: dict[tuple[str, str], str] = {}

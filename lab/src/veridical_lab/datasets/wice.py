@@ -1,4 +1,4 @@
-"""Wikipedia claims against the web pages they cite: unsupported tokens, and whole claims (Kamoi et al. 2023)."""
+"""Wikipedia claims with the web pages that they cite. Tokens or whole claims are labelled (Kamoi et al. 2023)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ INFO = Info(
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the labelled claims of all files in `path`, or of one split."""
+    """Read the labelled claims in all files in `path`, or only those of one split."""
     seen: Counter[str] = Counter()
     for part, file in split_files(INFO, path, split, _FILES):
         yield from read_rows(jsonl_rows(file, on_bad), partial(_example, part, seen), on_bad)

@@ -1,6 +1,6 @@
 """Plain Wikipedia articles, with a blank line between them. They have no labels.
 
-Use them to corrupt or to count words.
+You can put errors into them (`veridical_lab.corrupt`), or count words in them.
 """
 
 from __future__ import annotations
@@ -33,10 +33,7 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
 
 
 def read_texts(path: Path, split: str | None = None) -> Iterator[str]:
-    """Yield the articles in the order of the file, with line breaks between paragraphs.
-
-    The file is read as a stream.
-    """
+    """Read the articles as a stream, in the order of the file. Line breaks separate the paragraphs of an article."""
     file = one_file(INFO, path, split, "articles.txt")
     paragraphs: list[str] = []
     empty = True

@@ -1,4 +1,4 @@
-"""Statements and answers written about passages, with every error marked. There are four sets in one format."""
+"""Statements and answers that were written about passages, with every error marked. Four data sets have this format."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _answers(part: str, passage: Row, forms: tuple[str, ...] = ()) -> Iterator[E
 
 
 def _example(passage: Row, item: Row, name: str, label: str, groups: Mapping[str, str]) -> Example:
-    """Make the example of a statement or an answer; the title is on a line before the first source."""
+    """Make the example of a statement or an answer. The title of the passage is the first line of the first source."""
     title = "" if passage.get("title") is None else passage.text("title", blank=True)
     texts = passage.texts("sources")
     sources = [f"{title}\n{text}" if title and not i else text for i, text in enumerate(texts)]

@@ -1,4 +1,4 @@
-"""XSum summaries of five systems with a human 0/1 label on every white-space token (Zhou et al. 2021)."""
+"""XSum summaries of five systems. People labelled every white-space token as 0 or 1 (Zhou et al. 2021)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PARTS = ("docid", "source", "target", "label")
 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-    """Yield the examples of all system folders under `path`, in order of name, or of `path` if it is one itself."""
+    """Read the examples in all system folders under `path`, in order of name. `path` may also be such a folder."""
     check_split(INFO, split)
     return read_rows(_rows(path), _example, on_bad)
 

@@ -1,7 +1,7 @@
-"""Generate text with a local language model and a detector in the loop, so that flagged text is replaced or cut off.
+"""Generate text with a local language model while a detector watches, and replace or cut off what the detector flags.
 
 The strategies follow Liu et al. 2022, §1 (suppress tokens, guide beams) and CH-Wang et al. 2024, Limitations (backtrack
-and regenerate, reject and sample again, filter hypotheses). The final text is judged again as a whole.
+and regenerate, reject and sample again, filter hypotheses). At the end, the detector judges the whole text once more.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ def guard(
     monitor: Monitor | None = None,
     **overrides: Any,
 ) -> Guarded:
-    """Generate a response to a case while a detector monitors it. For many cases, use `Guard`.
+    """Generate a response to a case while a detector watches the text. For many cases, use `Guard`.
 
     Args:
-        case: The case with the prompt and the sources. Its response is ignored.
-        detector: A detector or its spec. "logprob", "entropy" and "rank" score the tokens that the model samples by
-            their likelihood.
+        case: The case with the prompt and the sources. The response in it is ignored.
+        detector: A detector or its spec. "logprob", "entropy" and "rank" score each token by how likely the model
+            thought it when it sampled it.
         model: The model that generates. Default: the detector's own model.
         options: The strategy, the budget and how tokens are sampled.
         monitor: How the detector follows the text. Default: the cheapest way that works.
@@ -73,13 +73,13 @@ def guard(
 
     Raises:
         InputError: Options are out of range or do not go together.
-        CannotJudgeError: The prompt cannot be made, or the model's numbers are not finite.
+        CannotJudgeError: The prompt cannot be made, or the model computes numbers that are not finite.
     """
     return Guard(detector, model, replace(options or GuardOptions(), **overrides)).generate(case, monitor)
 
 
 class Guard:
-    """Runs a local language model with a detector in the loop. Both are loaded only once, for any number of cases.
+    """Generates responses while a detector watches the text. Model and detector are loaded only once for all cases.
 
     Args:
         detector: As in `guard`.
@@ -174,7 +174,7 @@ class Guard:
         return replace(result, unguarded=Unguarded(final, judgement))
 
     def _detector_for(self, case: Case) -> tuple[Detector, str]:
-        """Return the detector, and the name of the prompt's template."""
+        """Return the detector to use, and the name of the prompt template."""
         template = self.options.template
         usual = "general" if case.prompt is None else "raw"
         if self._detector is None:

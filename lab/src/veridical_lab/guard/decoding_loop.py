@@ -1,6 +1,6 @@
-"""Generate one text token by token, and act if the monitor flags something.
+"""Generate one text token by token, and act when the monitor flags something.
 
-The loop stops or goes back, as the strategy says, within a budget of tokens, seconds and interventions.
+The strategy says whether the loop then stops or goes back. A budget limits the tokens, seconds and interventions.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _ACTIONS = {"stop": "stopped", "backtrack": "backtracked", "suppress": "suppress
 
 
 class BudgetUsage:
-    """The part of a budget that was used since this object was created.
+    """Counts how much of a budget has been used since this object was created.
 
     Attributes:
-        tokens: The number of tokens sampled.
-        interventions: The number of interventions so far.
+        tokens: How many tokens have been sampled.
+        interventions: How many interventions there have been.
     """
 
     def __init__(self, budget: TokenBudget, sampling: Sampling) -> None:
@@ -50,11 +50,11 @@ class BudgetUsage:
         return monotonic() - self._start
 
     def tokens_left(self) -> int:
-        """Return how many tokens may still be sampled."""
+        """Compute how many tokens may still be sampled."""
         return max(0, self._max_tokens - self.tokens)
 
     def exceeded(self) -> str | None:
-        """Return which limit is reached, in words, or None while there are both tokens and seconds left."""
+        """Say in words which limit is reached. Return None while both tokens and seconds are left."""
         if not self.tokens_left():
             return f"the budget of {self._max_tokens} tokens is spent"
         if self.budget.seconds is not None and self.seconds >= self.budget.seconds:
@@ -64,7 +64,7 @@ class BudgetUsage:
 
 @dataclass(slots=True)
 class _Event:
-    """An intervention at a token of the text; `token_i` is None once the text before it was discarded."""
+    """An intervention at a token of the text. Once the text before this token is discarded, `token_i` is None."""
 
     token_i: int | None
     rejected: str
@@ -74,16 +74,17 @@ class _Event:
 
 @dataclass(slots=True)
 class _Position:
-    """A token index at which tokens were sampled again.
+    """What happened at a token index where tokens were sampled again.
 
     Attributes:
         attempts: The score and the tokens of each flagged attempt.
-        banned: Tokens that may not be sampled there again.
-        space: The token of a bare space that the flagged word began with. It may be sampled again, because other
-            words begin with it, too.
-        banned_after_space: Tokens that may not follow that space again.
-        banned_mass: Their total probability after the space; it makes the space less probable.
-        accepted: Whether no retry was left, and the best attempt was accepted.
+        banned: Tokens that may not be sampled at this index again.
+        space: The token of a bare space with which the flagged word began. This token may be sampled again, because
+            other words begin with it, too.
+        banned_after_space: Tokens that may not follow `space` again.
+        banned_mass: The total probability of `banned_after_space` after the space, which makes the space itself less
+            probable.
+        accepted: Whether the best attempt was accepted, because no retry was left.
     """
 
     attempts: list[tuple[float, list[int]]] = field(default_factory=list)
@@ -95,15 +96,15 @@ class _Position:
 
 
 class DecodingLoop:
-    """Generates one text. If there is no monitor, or no intervention is left, the model generates without a guard.
+    """Generates one text. Without a monitor, or once no intervention is left, nothing stops or changes the text.
 
     Args:
         generation: The text, which is empty at first.
-        sampler: The sampler for the tokens of the text.
-        usage: The budget, and how much of it is used.
+        sampler: Samples the tokens of the text.
+        usage: The budget, and how much of it has been used.
         options: The strategy, and how tokens are sampled.
-        monitor: The monitor that judges the text while it is generated.
-        threshold: The score from which a verdict is flagged.
+        monitor: Judges the text while it is generated.
+        threshold: Verdicts with this score or a higher one are flagged.
 
     Attributes:
         exhausted: Whether something was flagged when no intervention was left.
@@ -139,11 +140,11 @@ class DecodingLoop:
 
     @property
     def text(self) -> str:
-        """The text without the string that it stops at."""
+        """The text so far. If it contains a stop string, only what comes before that string."""
         return self.sampling.cut(self.generation.text)[0]
 
     def run(self) -> str:
-        """Generate until the text ends, and return why it ended, in words."""
+        """Generate until the text ends, and say in words why it ended."""
         with nullcontext() if self.monitor is None else self.monitor.attached(self.generation):
             while True:
                 exceeded = self.usage.exceeded()
@@ -164,7 +165,7 @@ class DecodingLoop:
                     return end
 
     def _sample(self) -> str | None:
-        """Append one more token, or return why the text ends."""
+        """Sample one more token and append it to the text, or say in words why the text ends."""
         import torch
 
         count = len(self.generation.ids)
@@ -187,7 +188,7 @@ class DecodingLoop:
         return self.sampling.cut(self.generation.text)[1]
 
     def _bias(self, count: int) -> tuple[int, dict[int, float]]:
-        """Return the position that token `count` belongs to, and the number to add to the logit of each token there."""
+        """Find the position to which token `count` belongs, and what to add to the logit of each token there."""
         here, before = self._positions.get(count), self._positions.get(count - 1)
         bias: dict[int, float] = {}
         token_i = count
@@ -203,7 +204,7 @@ class DecodingLoop:
         return token_i, bias
 
     def _ban(self, count: int) -> None:
-        """Ban the current token at `count` from being sampled there again."""
+        """Make sure that the present token at `count` is not sampled there again."""
         position, ids = self._positions[count], self.generation.ids
         if self.unit == "token" or not self.generation.is_space(count) or count + 1 == len(ids):
             position.banned.add(ids[count])
@@ -215,7 +216,7 @@ class DecodingLoop:
             position.banned_mass = float(logits.softmax(-1)[list(position.banned_after_space)].sum())
 
     def _intervene(self, verdict: Verdict, *, may_retry: bool) -> Literal["changed", "stopped"] | None:
-        """Act on a flagged verdict; return None where the text stays as it is and goes on."""
+        """Act on a flagged verdict. Return None if the text stays as it is and goes on."""
         self._passed = verdict.span.end  # `_cut` moves it back if this text is discarded
         for unit in ("sentence", "word", "token") if self.unit == "sentence" else (self.unit,):
             segments = _SEGMENT[unit](self.generation.text) if unit in _SEGMENT else []
@@ -253,7 +254,7 @@ class DecodingLoop:
         return "changed" if self._accept_best(count) else None
 
     def _accept_best(self, count: int) -> bool:
-        """Accept the best attempt at token `count`; return whether that changed the text."""
+        """Accept the best attempt at token `count`, and return whether this changed the text."""
         position = self._positions[count]
         position.accepted = True
         _, ids = min(position.attempts, key=lambda attempt: attempt[0])
@@ -266,7 +267,7 @@ class DecodingLoop:
         return True
 
     def _cut(self, count: int) -> None:
-        """Discard the text from token `count` on, and the attempts at later positions."""
+        """Discard the text from token `count` on, together with the attempts at later positions."""
         self.generation.rewind(count)
         if self.monitor is not None:
             self.monitor.rewind(self.generation)
@@ -284,7 +285,7 @@ class DecodingLoop:
         self._log(f"{action} at character {start}: {rejected.strip()!r} {verdict.score:.2f}")
 
     def interventions(self) -> tuple[Intervention, ...]:
-        """Return all interventions, with spans in the present text."""
+        """List all interventions so far, with their spans in the present text."""
         text = self.text
         segments = _SEGMENT[self.unit](text) if self.unit in _SEGMENT else []
 

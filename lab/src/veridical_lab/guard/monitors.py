@@ -1,7 +1,7 @@
-"""Let a detector judge a text while it is being generated.
+"""Let a detector judge a text while the text is being generated.
 
-A probe on the generating model needs no further forward passes, and neither does the likelihood of sampled tokens. For
-any other detector, the text so far is passed on as a stream or sentence by sentence.
+A probe on the generating model and the likelihood of sampled tokens use the forward passes that are made anyway. Any
+other detector gets the text so far, as a stream or sentence by sentence.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ __all__ = ["HiddenStateMonitor", "LikelihoodMonitor", "Monitor", "SentenceMonito
 
 
 class Monitor(Protocol):
-    """A detector in the decoding loop. It is made for one text and used with one `Generation`."""
+    """Connects a detector to the decoding loop. Each monitor is made for one text and used with one `Generation`."""
 
     def attached(self, generation: Generation) -> AbstractContextManager[object]:
         """Return a context that stays open while the text is generated."""
         ...
 
     def verdicts(self, generation: Generation, *, final: bool) -> list[Verdict]:
-        """Return the verdicts on `generation.text` that are new since the last call.
+        """Judge `generation.text`, and return the verdicts that are new since the last call.
 
         Args:
             generation: The text so far.
@@ -46,12 +46,12 @@ class Monitor(Protocol):
         ...
 
     def rewind(self, generation: Generation) -> None:
-        """Forget everything after the end of `generation`, which was cut back."""
+        """Forget everything after the present end of `generation`, which was cut back before this call."""
         ...
 
 
 def monitor_for(detector: Detector, case: Case, model: LocalModel) -> Monitor:
-    """Return the cheapest monitor of `detector` for a response to `case` that `model` generates."""
+    """Choose the cheapest monitor with which `detector` can follow a response to `case` that `model` generates."""
     if isinstance(detector, Probe):
         try:
             check_base(detector.artifact.base, model)
@@ -71,7 +71,7 @@ def _place(name: str | Path) -> str:
 
 
 class _TokenMonitor:
-    """A monitor of token scores, which a subclass appends; tokens that share a character get their highest score."""
+    """Turns the token scores that a subclass appends into verdicts. Tokens of one character get their highest score."""
 
     def __init__(self) -> None:
         self.scores: list[float | None] = []  # None: the token was put back, not sampled
@@ -100,7 +100,10 @@ class _TokenMonitor:
 
 
 class HiddenStateMonitor(_TokenMonitor):
-    """Applies probes on the generating model to its own forward passes, and to one more pass at the end of the text."""
+    """Reads the hidden states of the generating model with probes, as the model makes its forward passes.
+
+    Only the end of the text takes one more pass.
+    """
 
     def __init__(self, probe: Probe) -> None:
         super().__init__()
@@ -129,9 +132,9 @@ class HiddenStateMonitor(_TokenMonitor):
         self._monitor.rewind(len(generation.ids))
 
     def judgement(self, case: Case, generation: Generation) -> Judgement | None:
-        """Judge the text in `case` by the scores of a finished `generation`.
+        """Judge the response of `case` from the scores that were computed while `generation` made it.
 
-        Return None if the tokens do not match.
+        Return None if the response does not have the tokens of `generation`.
         """
         try:
             return self.probe.judge_generated(case, generation.prompt, generation.ids, self._monitor.history)
@@ -140,7 +143,7 @@ class HiddenStateMonitor(_TokenMonitor):
 
 
 class LikelihoodMonitor(_TokenMonitor):
-    """Scores each sampled token by how improbable it was, as `Logprob` does. This needs no further forward pass."""
+    """Scores each sampled token by how improbable it was, as `Logprob` does, and without any further forward pass."""
 
     def __init__(self, score: str = "logprob") -> None:
         super().__init__()
@@ -168,9 +171,9 @@ class LikelihoodMonitor(_TokenMonitor):
 
 
 class StreamMonitor:
-    """Feeds the text to a detector with `stream(case)`.
+    """Feeds the text to a detector that can judge a stream (`stream(case)`).
 
-    After a cut, a new session is started with the remaining text.
+    When the text is cut back, a new session starts with the remaining text.
     """
 
     def __init__(self, detector: Any, case: Case) -> None:
@@ -205,7 +208,7 @@ class StreamMonitor:
 class SentenceMonitor:
     """Lets any detector judge the text so far when a sentence is complete, that is, when the next sentence has begun.
 
-    If the detector gives no verdicts, its score of the text so far is used for the new sentences.
+    If the detector gives no verdicts, the new sentences get its score of the text so far.
     """
 
     def __init__(self, detector: Detector, case: Case) -> None:

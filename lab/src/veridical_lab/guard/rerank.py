@@ -1,6 +1,6 @@
-"""Choose one of several whole texts by the scores of a detector.
+"""Generate several whole texts, and choose the one to which a detector gives the lowest score.
 
-The texts are samples, or the beams of a beam search.
+The texts are sampled or come from a beam search.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ def rerank(
     detector: Detector,
     case: Case,
 ) -> tuple[str, str, Judgement, tuple[Intervention, ...]]:
-    """Return the best of several texts, why it ends, its judgement, and the other texts as interventions."""
+    """Generate several texts and choose the best one.
+
+    Returns:
+        The best text, why this text ends, its judgement, and the other texts as interventions.
+    """
     count = min(options.samples, 1 + options.budget.interventions)
     if options.beams:
         texts = beam_texts(generation, usage, options.sampling, count)
@@ -45,10 +49,10 @@ def rerank(
 
 
 def sampled_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling, count: int) -> list[EndedText]:
-    """Sample up to `count` texts, in batches that are certain to stay within the token budget.
+    """Sample up to `count` texts, in batches small enough to stay within the token budget.
 
-    The seed of text number n is the seed of `sampling` plus n, so it does not depend on how many other texts there are.
-    Texts that the budget cut short are dropped. If all texts were cut short, the first one is returned.
+    Text number n is sampled with the seed of `sampling` plus n, so the number of other texts makes no difference.
+    Texts that the budget cut short are dropped. If all texts were cut short, you get the first one.
     """
     texts: list[EndedText] = []
     cut: set[str] = set()
@@ -92,7 +96,7 @@ def sampled_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling
 
 
 def _text_of(generation: Generation, ids: Sequence[int], sampling: Sampling, *, ended: bool) -> EndedText:
-    """Return the text of `ids` and why it ends: at a stop string, by the model (`ended`), or at the greatest length."""
+    """Turn `ids` into text, and say why it ends: at a stop string, by the model (`ended`) or at the largest length."""
     generation.rewind(0)
     for token in ids:
         generation.append(token)
@@ -103,9 +107,9 @@ def _text_of(generation: Generation, ids: Sequence[int], sampling: Sampling, *, 
 
 
 def beam_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling, count: int) -> list[EndedText]:
-    """Return the final texts of a beam search of width `count`, most probable first.
+    """Run a beam search of width `count`, and return the final texts, the most probable one first.
 
-    The budget limits their length. Each forward pass counts as `count` tokens.
+    The budget limits the length of the texts. Each forward pass counts as `count` tokens.
     """
     import torch
     from transformers import GenerationConfig
@@ -142,12 +146,12 @@ def beam_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling, c
 
 
 def judge_texts(detector: Detector, case: Case, texts: Sequence[str]) -> list[Judgement]:
-    """Return the judgement of each of `texts` as a response to `case`."""
+    """Judge each of `texts` as a response to `case`."""
     return judge(detector, [replace(case, response=text) for text in texts])
 
 
 def response_score(judgement: Judgement) -> float | None:
-    """Return the score of the response, or of its worst span if it has no score, or None if nothing was judged."""
+    """Return the score of the response. If it has none, return the highest score of a span, or None without spans."""
     if judgement.hallucination is not None:
         return judgement.hallucination
     return max((verdict.score for verdict in judgement.verdicts), default=None)
@@ -156,9 +160,10 @@ def response_score(judgement: Judgement) -> float | None:
 def best_of(
     texts: Sequence[EndedText], judgements: Sequence[Judgement], log: Log | None = None
 ) -> tuple[int, tuple[Intervention, ...]]:
-    """Return the index of the text with the lowest score, and the other texts as interventions.
+    """Choose the text with the lowest score, and return its index and the other texts as interventions.
 
-    Texts that could not be judged come last. If scores are equal, the first text is chosen.
+    A text that could not be judged is chosen only if no text could be judged. Among equal scores, the first text is
+    chosen.
     """
     scores = [response_score(judgement) for judgement in judgements]
     best = min(range(len(texts)), key=lambda i: (scores[i] is None, scores[i] or 0.0, i))

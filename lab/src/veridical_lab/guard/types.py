@@ -1,4 +1,4 @@
-"""The types for guarded generation: options, sampling and budget, and guarded texts and interventions."""
+"""Options and results of guarded generation, in which a detector watches a text while a model generates it."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ class Sampling:
 
     Attributes:
         max_new_tokens: The largest number of tokens in a text, at least 1.
-        temperature: The sampling temperature, at least 0. 0 takes the most probable token.
-        top_k: The number of most probable tokens from which to sample. 0 means all tokens.
-        top_p: The total probability, in (0, 1], of the most probable tokens from which to sample. 1 means all tokens.
+        temperature: The sampling temperature, at least 0. With 0, the most probable token is always taken.
+        top_k: Sample only from this many of the most probable tokens. 0 means all tokens.
+        top_p: Sample only from the most probable tokens that together have this probability, in (0, 1]. 1 means all
+            tokens.
         seed: The random seed. The same seed gives the same text.
-        temperature_increase: The amount added to the temperature with every retry at the same position.
-        stop: Strings before the first of which the text ends, such as a line break after a few-shot prompt.
+        temperature_increase: How much the temperature rises with each retry at the same position.
+        stop: The text ends before the first of these strings, such as a line break after a few-shot prompt.
     """
 
     max_new_tokens: int = 128
@@ -61,9 +62,9 @@ class Sampling:
             raise InputError(f"top_p is {self.top_p}", hint="above 0 and at most 1")
 
     def cut(self, text: str) -> tuple[str, str | None]:
-        """Return `text` up to the first of the `stop` strings, and the reason why it ends there.
+        """Cut `text` before the first of the `stop` strings, and say why it ends there.
 
-        If it contains none of them, the reason is None.
+        If `text` contains no stop string, it stays whole and the reason is None.
         """
         stop = min((string for string in self.stop if string in text), key=text.index, default=None)
         return (text, None) if stop is None else (text[: text.index(stop)], f"the text reached {stop!r}")
@@ -71,15 +72,15 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """The limits on the cost of guarding. As soon as one of them is reached, it applies.
+    """How much guarding a text may cost. Each limit applies as soon as it is reached.
 
     Attributes:
-        interventions: The largest number of interventions. After that, the rest is generated without a guard. With 0,
-            the whole text is unguarded.
-        retries: The largest number of retries at the same position. After that, the best attempt is accepted.
-        tokens: The largest number of tokens to sample in total, including discarded ones. Then the text ends. Default:
-            eight times `max_new_tokens`.
-        seconds: The time per text in seconds, checked before each token. Then the text ends. Default: no limit.
+        interventions: After this many interventions, the rest of the text is generated without a guard. With 0, the
+            whole text is unguarded.
+        retries: After this many retries at the same position, the best attempt is accepted.
+        tokens: The text ends when this many tokens have been sampled in total, including discarded ones. Default: eight
+            times `max_new_tokens`.
+        seconds: The text ends after this many seconds, which are checked before each token. Default: no limit.
     """
 
     interventions: int = 20
@@ -94,7 +95,7 @@ class TokenBudget:
         _check_least("the budget of seconds", self.seconds or 0.0, 0.0)
 
     def tokens_for(self, sampling: Sampling) -> int:
-        """Return how many tokens may be sampled in total."""
+        """Compute how many tokens may be sampled in total."""
         return 8 * sampling.max_new_tokens if self.tokens is None else self.tokens
 
 
@@ -105,21 +106,21 @@ def _check_least(what: str, value: float, least: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class GuardOptions:
-    """What to do if the detector flags something.
+    """What to do when the detector flags something.
 
     Attributes:
-        strategy: "stop" ends the text before the flagged part. "backtrack" goes back to the start of its `unit` and
-            samples something else there. "suppress" samples another token in place of the flagged token. "rerank"
+        strategy: "stop" ends the text before the flagged part. "backtrack" goes back to the start of the flagged `unit`
+            and samples something else there. "suppress" samples another token in place of the flagged token. "rerank"
             generates several whole texts and chooses the text with the lowest score.
         unit: Where "stop" and "backtrack" cut: at the start of the flagged "token", "word" or "sentence".
-        threshold: The score from which something is flagged, in [0, 1], or one per level. Default: the detector's own
-            thresholds.
-        samples: The number of texts from which "rerank" chooses, at least 2.
+        threshold: What scores at least this much is flagged, in [0, 1]. You can give one threshold per level. Default:
+            the detector's own thresholds.
+        samples: How many texts "rerank" chooses from, at least 2.
         beams: Whether "rerank" chooses from the beams of a beam search instead of samples.
-        template: The prompt template. Default: the detector's own template, or "raw" if a case has a prompt, or
-            "general".
+        template: The prompt template. Default: the detector's own template. If it has none, "raw" for a case with a
+            prompt, and "general" for any other case.
         sampling: How tokens are sampled.
-        budget: The limits on the cost of guarding.
+        budget: How much guarding may cost.
         compare: Whether to also generate and judge the text without a guard.
         log: A function that is called with a line of text for each intervention.
     """
@@ -157,13 +158,14 @@ class Intervention:
     """One place where something was flagged, and what was done about it.
 
     Attributes:
-        span: The place in the final text. It is empty if nothing is there, and None if that part of the draft was
-            discarded later.
+        span: The place in the final text. The span is empty if nothing is there now, and None if that part of the draft
+            was discarded later.
         rejected: The text of the draft from the start of `span` to the end of the flagged part.
-        score: The score of the flagged part. For rerank, the score of the sample, or None if it could not be judged.
-        action: "stopped" if the text ends there. "backtracked" or "suppressed" if it was sampled again. "accepted" if
-            no retry was left, so that the best of all attempts was accepted (`rejected` may be the same text). "not
-            chosen" if another sample was better.
+        score: The score of the flagged part. For "rerank", the score of the whole text, or None if that could not be
+            judged.
+        action: "stopped" if the text ends there. "backtracked" or "suppressed" if other tokens were sampled there.
+            "accepted" if no retry was left and the best of all attempts was accepted, which may be `rejected` itself.
+            "not chosen" if "rerank" chose another text.
     """
 
     span: Span | None
@@ -174,7 +176,7 @@ class Intervention:
 
 @dataclass(frozen=True, slots=True)
 class Unguarded:
-    """The text that the model generates with the same seed but without a guard, and its judgement."""
+    """The text that the model generates with the same seed but without a guard, and the judgement of that text."""
 
     case: Case
     judgement: Judgement
@@ -182,22 +184,22 @@ class Unguarded:
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """A guarded text.
+    """A text that was generated with a guard, and how it came about.
 
     Attributes:
-        case: The case with the text as its response.
+        case: The case with the text as the response.
         judgement: The detector's judgement of the final text as a whole.
-        thresholds: The score from which something is flagged, for each level.
+        thresholds: For each level, the lowest score that is flagged.
         outcome: The outcome of the judgement at these thresholds.
         strategy: The strategy of the options.
         interventions: All interventions, in order.
         reason: Why the text ends, and which budget was used up.
-        tokens_drawn: The number of tokens sampled in total.
-        forward_passes: The number of forward passes of the generating model. The detector's own passes only count in
+        tokens_drawn: How many tokens were sampled in total.
+        forward_passes: How many forward passes the generating model made. The detector's own passes only count in
             `seconds`.
-        seconds: The time that the text took, in seconds.
+        seconds: How many seconds the text took.
         notes: Notes on how the prompt was made.
-        unguarded: The text without a guard, if it was requested. Its cost is not counted.
+        unguarded: The text without a guard, if you asked for it (`compare`). Its cost is not counted.
     """
 
     case: Case

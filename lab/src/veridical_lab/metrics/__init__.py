@@ -1,1 +1,1 @@
-"""Measure the agreement between annotators, and test differences between detectors by permutation."""
+"""Measure detectors on spans, tokens, pairs and coverage, test their differences, and measure how annotators agree."""

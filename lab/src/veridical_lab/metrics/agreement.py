@@ -1,7 +1,7 @@
-"""Measure the agreement between annotators: chance-corrected, with the majority, and on spans.
+"""Measure how far annotators agree: on labels beyond chance, with the majority label, and on spans.
 
-The chance-corrected measures are Krippendorff's alpha and Fleiss' kappa. `ratings` has a list of labels per annotator,
-with None for each item that the annotator did not label. You can use any hashable labels.
+Krippendorff's alpha and Fleiss' kappa are corrected for agreement by chance. `ratings` has one list of labels for each
+annotator, with None for each item that the annotator did not label. You can use any hashable labels.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Ratings = Sequence[Sequence[Hashable | None]]
 def krippendorff_alpha(ratings: Ratings) -> float:
     """Compute Krippendorff's alpha for nominal labels.
 
-    Alpha lies in (-1, 1]. It is 1 if all annotators agree and 0 if they agree as often as by chance, and negative
-    values mean systematic disagreement. Labels may be missing, and items with fewer than two labels are not used. If
-    all labels are the same, alpha is undefined, because no disagreement is expected.
+    Alpha lies in (-1, 1]. It is 1 if all annotators agree and 0 if they agree as often as by chance. Below 0, they
+    disagree systematically. Labels may be missing, and items with fewer than two labels are not used. If all labels are
+    the same, alpha is undefined, because no disagreement is expected.
 
     See Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", §C. Liu et al. 2022, §3, use this measure.
 
@@ -53,9 +53,9 @@ def krippendorff_alpha(ratings: Ratings) -> float:
 def fleiss_kappa(ratings: Ratings) -> float:
     """Compute Fleiss' kappa (Fleiss 1971; used in CH-Wang et al. 2024, §3.3).
 
-    Kappa lies in [-1/(annotators - 1), 1]. It is 1 if all annotators agree and 0 if they agree as often as by chance,
-    and negative values mean that they agree less often. If all labels are the same, it is undefined. Every item must
-    have the same number of labels, at least two. Otherwise `InputError` is raised, and you can use alpha instead.
+    Kappa lies in [-1/(annotators - 1), 1]. It is 1 if all annotators agree and 0 if they agree as often as by chance.
+    Below 0, they agree less often than that. If all labels are the same, kappa is undefined. Every item must have the
+    same number of labels, at least two. Otherwise you get an `InputError`, and can use alpha instead.
 
     >>> fleiss_kappa([["yes", "no", "yes", "no"], ["yes", "no", "no", "yes"]])
     0.0
@@ -74,10 +74,10 @@ def fleiss_kappa(ratings: Ratings) -> float:
 
 
 def majority_agreement(ratings: Ratings) -> float:
-    """Compute the proportion of labels that agree with the majority of their item.
+    """Compute the proportion of labels that are the most frequent label of their item.
 
-    It lies in [1 / number of categories, 1], where 1 means that all agree, and is not corrected for chance. Items with
-    one label, or with a tie for the most frequent label, are not used.
+    The proportion lies in [1 / number of categories, 1], where 1 means that all annotators agree. It is not corrected
+    for chance. Items with one label, or with a tie for the most frequent label, are not used.
 
     >>> majority_agreement([[1, 0, 1], [1, 1, 1], [0, None, 1]])  # the second item is a tie
     0.8333333333333334
@@ -118,7 +118,7 @@ def majority_accuracy(ratings: Ratings, reference: Sequence[Hashable | None]) ->
 
 
 def _counts(ratings: Ratings) -> tuple[Floats, list[Hashable]]:
-    """Count how often each item got each label, *shape* (items, labels); return the counts and the labels."""
+    """Count how often each item got each label, and return the counts, *shape* (items, labels), and the labels."""
     lengths = {len(row) for row in ratings}
     if len(lengths) > 1:
         raise InputError(f"annotators have {sorted(lengths)} items", hint="one row per annotator; None where missing")
@@ -132,13 +132,13 @@ def _counts(ratings: Ratings) -> tuple[Floats, list[Hashable]]:
 
 
 def pairwise_span_f1(annotations: Sequence[Sequence[Sequence[Span]]], units: Sequence[Units] | None = None) -> float:
-    """Compute the mean F1-Sp over pairs of annotators, in [0, 1]. 1 means that all marked the same characters.
+    """Compute the mean F1-Sp over all pairs of annotators, in [0, 1]. 1 means that all marked the same characters.
 
-    `annotations[a][i]` are the spans of annotator a in text i. `units` are the same as for `spans.f1_sp`. Pairs of
-    annotators who marked nothing at all are left out. If no pair is left, the value is undefined.
+    `annotations[a][i]` are the spans that annotator a marked in text i. `units` are the same as for `spans.f1_sp`. A
+    pair is left out if neither annotator marked anything. If no pair is left, the value is undefined.
 
-    The mean is not corrected for chance. Spans have no number of true negatives, and F1 does not need it (Hripcsak &
-    Rothschild 2005).
+    The mean is not corrected for chance. For that, you would have to count true negatives, which spans do not have. F1
+    does not need them (Hripcsak & Rothschild 2005).
 
     >>> pairwise_span_f1([[[Span(0, 4)]], [[Span(0, 4)]], [[Span(2, 6)]]])
     0.6666666666666666

@@ -22,10 +22,10 @@ __all__ = ["AreaTest", "area_correlation", "delong", "hanley_mcneil"]
 
 @dataclass(frozen=True, slots=True)
 class AreaTest:
-    """The result of testing whether two areas under ROC curves differ on the same cases.
+    """The result of testing whether two areas under ROC curves on the same cases differ.
 
-    `z` is positive if the first area is larger, and `p` is two-sided, in [0, 1]. `correlation` is the correlation of
-    the two areas, in [-1, 1]. It is 0 if the areas vary independently and 1 if they move together.
+    `z` is positive if the first area is larger, and `p` is two-sided, in [0, 1]. `correlation` says how the two areas
+    vary together, in [-1, 1]. It is 0 if they vary independently and 1 if they move together.
     """
 
     area_a: float
@@ -38,10 +38,10 @@ class AreaTest:
 def hanley_mcneil(labels: ArrayLike, scores_a: ArrayLike, scores_b: ArrayLike) -> AreaTest:
     """Test whether two areas under ROC curves on the same cases differ (Hanley & McNeil 1983; Chang et al. 2024, §5.1).
 
-    The standard error of each area is computed as in Hanley & McNeil 1982, with Q1 = A / (2 - A) and Q2 = 2 A² / (1 +
-    A). The correlation r of the areas is computed by `area_correlation`, from the mean area and the mean Pearson
-    correlation of the systems' scores within the two classes. The test is undefined if all items have the same label,
-    or if the standard error is 0.
+    The standard error of each area A is computed as in Hanley & McNeil 1982, with Q1 = A / (2 - A) and Q2 = 2 A² / (1 +
+    A). For the correlation r of the areas, the Pearson correlation of the two systems' scores is computed within each
+    class. The mean of both correlations and the mean area are then passed to `area_correlation`. The test is undefined
+    if all items have the same label, or if the standard error of the difference is 0 but the areas differ.
 
     >>> test = hanley_mcneil([1, 1, 1, 0, 0, 0], [0.9, 0.8, 0.4, 0.5, 0.2, 0.1], [0.6, 0.3, 0.5, 0.4, 0.7, 0.1])
     >>> round(test.area_a, 3), round(test.area_b, 3), round(test.p, 2)
@@ -64,8 +64,9 @@ def hanley_mcneil(labels: ArrayLike, scores_a: ArrayLike, scores_b: ArrayLike) -
 def area_correlation(rating: float, area: float) -> float:
     """Compute the correlation r of two areas under ROC curves from the correlation of their scores.
 
-    Pass the mean correlation of the scores and the mean area. You can use this instead of the table of Hanley & McNeil
-    1983. The printed table differs by at most 0.015 up to an area of 0.95, and by at most 0.022 at 0.975.
+    Pass the mean correlation of the scores as `rating` and the mean area as `area`. The result replaces a look-up in
+    the table of Hanley & McNeil 1983. It differs from the printed table by at most 0.015 up to an area of 0.95, and by
+    at most 0.022 at 0.975.
 
     For two normal classes of equal spread and large samples, the covariance of the areas is proportional to P(c) - A².
     P(c) is the probability that two standard normals of correlation c are both below z, the A-quantile. Between the two
@@ -122,7 +123,7 @@ def _paired(labels: ArrayLike, a: ArrayLike, b: ArrayLike) -> tuple[Bools, Float
 
 
 def _pearson(a: Floats, b: Floats) -> float:
-    """Compute Pearson's correlation; 0 if one side is constant, which makes the test conservative."""
+    """Compute Pearson's correlation, or 0 if one side is constant, which makes the test conservative."""
     x, y = a - a.mean(), b - b.mean()
     spread = sqrt(float((x @ x) * (y @ y)))
     return min(1.0, max(-1.0, float(x @ y) / spread)) if spread else 0.0

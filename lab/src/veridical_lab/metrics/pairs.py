@@ -1,6 +1,7 @@
 """Score pairs of a right and a hallucinated response to the same input, as in BUMP and HaluEval.
 
-The case ids of a pair are equal up to the last slash. The part after it equals the example's group "version".
+The case ids of a pair are the same up to the last slash. The part after the slash is also the example's group
+"version".
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ def pair_number(name: str) -> int:
 
 
 def pair_outcomes(rows: Floats) -> Floats:
-    """Return what each row adds to the two sums that pair accuracy is computed from.
+    """Compute what each row adds to the two sums that pair accuracy is computed from.
 
     The rows have the columns pair, label and score. Each hallucinated response is compared with each right response of
     its pair. A comparison counts 1 if the hallucinated response has the higher score, 0.5 for a tie, and 0 otherwise.
-    The row adds the sum of these outcomes and the number of comparisons. A right response adds nothing. The result has
-    *shape* (rows, 2).
+    The row of a hallucinated response adds the sum of its outcomes and the number of its comparisons. The row of a
+    right response adds nothing. The result has *shape* (rows, 2).
 
     >>> pair_outcomes(np.array([[7, 0, 0.2], [7, 1, 0.9], [8, 1, 0.5], [8, 0, 0.5], [9, 1, 0.4]])).tolist()
     [[0.0, 0.0], [1.0, 1.0], [0.5, 1.0], [0.0, 0.0], [0.0, 0.0]]

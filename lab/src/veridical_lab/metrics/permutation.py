@@ -1,12 +1,13 @@
 """Test whether two systems differ on the same cases by paired permutation, exactly wherever this is feasible.
 
-If the systems were equally good, you could swap the two outcomes of any case. With n cases, this gives 2^n assignments.
-The p-value is the proportion of assignments whose difference is at least as large as the one that was observed.
+If the systems were equally good, you could swap the two outcomes of any case. With n cases, there are 2^n ways to swap
+or not to swap each of them, which are called assignments. The p-value is the proportion of assignments in which the
+systems differ at least as much as they were observed to.
 
-Accuracy and F1 depend only on sums of whole numbers. The distribution of these sums is computed by dynamic programming
-over the *kinds* of difference, where each kind adds a binomial number of swaps (Zmigrod, Vieira and Cotterell 2022;
-CH-Wang et al. 2024, §5.4). F1-Sp adds up fractions instead. For such values, use `permutation_of_sums`, which tries all
-assignments if there are few, and otherwise draws some of them.
+Accuracy and F1 depend only on sums of whole numbers. Many cases differ in the same way, so the distribution of these
+sums is computed by dynamic programming over the *kinds* of difference, each of which adds a binomial number of swaps
+(Zmigrod, Vieira and Cotterell 2022; CH-Wang et al. 2024, §5.4). F1-Sp adds up fractions instead. For such values, use
+`permutation_of_sums`, which tries all assignments if there are few, and otherwise draws some of them.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ Integers = NDArray[np.int64]
 def permutation_accuracy(labels: ArrayLike, predicted_a: ArrayLike, predicted_b: ArrayLike) -> float:
     """Compute the exact two-sided p-value of the difference between two accuracies, in (0, 1].
 
-    It is the proportion of assignments whose difference is at least as large as the observed one. For accuracy, this is
-    the same as the sign test on the cases that only one system gets right (the exact form of McNemar's test).
+    The p-value is the proportion of assignments whose difference is at least as large as the observed one. For
+    accuracy, the test is the same as the sign test on the cases that only one system gets right (the exact form of
+    McNemar's test).
 
     >>> permutation_accuracy([1, 1, 1, 0], [1, 1, 1, 0], [0, 0, 0, 0])  # 3 differ, all one way: 2 of 8
     0.25
@@ -54,7 +56,8 @@ def permutation_accuracy(labels: ArrayLike, predicted_a: ArrayLike, predicted_b:
 def permutation_sum(values_a: ArrayLike, values_b: ArrayLike) -> float:
     """Compute the exact two-sided p-value of the difference between two sums (or means) of whole numbers, in (0, 1].
 
-    `values_a` and `values_b` contain the number that each case adds under each system, *shape* (cases,).
+    `values_a` and `values_b` contain what each case adds to the sum of the first and the second system, *shape*
+    (cases,).
 
     >>> permutation_sum([2, 2, 1, 0], [0, 0, 1, 0])  # 2 cases differ, both one way: 2 of 4
     0.5
@@ -72,9 +75,9 @@ def permutation_sum(values_a: ArrayLike, values_b: ArrayLike) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PermutationTest:
-    """A two-sided p-value, and the number of assignments that it is computed from.
+    """A two-sided p-value, and the number of assignments from which it was computed.
 
-    If `exact` is True, these are all assignments. Otherwise they are random draws.
+    If `exact` is True, they are all possible assignments. Otherwise they were drawn at random.
     """
 
     p: float
@@ -92,14 +95,15 @@ def permutation_of_sums(
 ) -> PermutationTest:
     """Run the paired-permutation test for any value that depends on sums over cases, such as F1-Sp.
 
-    The test is exact if the cases that differ have at most `draws` assignments. Otherwise, assignments are drawn at
-    random, and p is (1 + number at least as extreme) / (1 + draws). This is never 0 (Phipson and Smyth 2010).
+    The test is exact if there are at most `draws` assignments of the cases on which the systems differ. Otherwise,
+    assignments are drawn at random, and p is (1 + number at least as extreme) / (1 + draws), which is never 0 (Phipson
+    and Smyth 2010).
 
     Args:
-        sums_a: The numbers that each case adds under the first system, *shape* (cases, k).
-        sums_b: The numbers that each case adds under the second system, *shape* (cases, k).
+        sums_a: What each case adds to the k sums of the first system, *shape* (cases, k).
+        sums_b: What each case adds to the k sums of the second system, *shape* (cases, k).
         values: A function that turns rows of sums, *shape* (m, k), into values, *shape* (m,). Undefined values are NaN.
-        draws: The number of random assignments, 1 or more.
+        draws: How many assignments to draw at random, 1 or more.
         seed: The seed of the draws.
 
     Raises:
@@ -149,14 +153,14 @@ def permutation_f1(labels: ArrayLike, predicted_a: ArrayLike, predicted_b: Array
 
 
 def permutation_f1_counts(counts_a: ArrayLike, counts_b: ArrayLike) -> float:
-    """Compute the exact two-sided p-value of the difference between two F1, if each case adds (tp, fp, fn).
+    """Compute the exact two-sided p-value of the difference between two F1 to which each case adds (tp, fp, fn).
 
     The p-value lies in (0, 1]. `counts_a` and `counts_b` contain whole numbers, *shape* (cases, 3), such as the rows of
     `token_f1`. A case is always swapped as a whole.
 
     Raises:
-        InputError: The gold (tp + fn) of a case is not the same for both systems, or the sums have more than 20,000,000
-            states. In the second case, count tokens instead of characters.
+        InputError: The two systems have different numbers of gold positives (tp + fn) in some case, or the sums have
+            more than 20,000,000 states. If there are too many states, count tokens instead of characters.
         UndefinedMetricError: There are no gold positives.
 
     >>> permutation_f1_counts([[2, 0, 0], [1, 1, 0]], [[0, 1, 2], [0, 0, 1]])
@@ -209,7 +213,8 @@ def _counts(counts: ArrayLike) -> Integers:
 def _distribution(tp: Integers, fp: Integers) -> tuple[Floats, int]:
     """Compute the distribution of the sums when each step (tp, fp) is taken with probability 1/2.
 
-    Steps are turned so that tp >= 0. Return probabilities, *shape* (tp sums from 0, fp sums), and the lowest fp sum.
+    Steps with a negative tp are negated first. Return the probabilities, *shape* (tp sums from 0, fp sums), and the
+    lowest fp sum.
     """
     steps = np.column_stack([tp, fp])
     steps = np.where(((tp < 0) | ((tp == 0) & (fp < 0)))[:, None], -steps, steps)

@@ -1,7 +1,7 @@
-"""All metrics by name (`METRICS`), of responses, pairs, tokens, characters, spans and coverage.
+"""All metrics by name (`METRICS`), for responses, pairs, tokens, characters, spans and coverage.
 
-The metrics `word_roc_auc` and `source_word_roc_auc` ignore NLTK's stop words. To use other stop words, make these
-metrics with the functions of the same names.
+The metrics `word_roc_auc` and `source_word_roc_auc` ignore NLTK's stop words. To use other stop words, call the
+functions of the same names, which make these metrics.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _counts(gold: Bools, predicted: Bools) -> Floats:
 
 
 def _of_characters(rows: Callable[[Characters, float], Floats | None]) -> Project:
-    """Make a projection from a function of the aligned characters."""
+    """Make a projection, which turns an example and its judgement into rows, from a function of aligned characters."""
 
     def project(example: Example, judgement: Judgement, threshold: float) -> Floats | None:
         aligned = characters(example, judgement)
@@ -116,7 +116,7 @@ def _pair_member(example: Example, judgement: Judgement, _: float) -> Floats | N
 
 
 def _counted(formula: Callable[[Confusion], float]) -> FunctionOfSums:
-    """Make a statistic of (tp, fp, fn) rows."""
+    """Make a statistic that applies `formula` to the sums of (tp, fp, fn) rows."""
     return FunctionOfSums(lambda rows: rows, lambda sums: formula(Confusion(*sums.tolist())))
 
 
@@ -138,7 +138,7 @@ _of_spans = partial(Metric, level="span")
 
 
 def _word_scores(is_stop_word: Callable[[str], bool] | None) -> Project:
-    """Make a projection to (label, score) of each word of a response that is not a stop word."""
+    """Make a projection to rows (label, score), one for each word of a response that is not a stop word."""
 
     def project(example: Example, judgement: Judgement, _: float) -> Floats | None:
         pair = word_scores(example, judgement, is_stop_word=is_stop_word)
@@ -150,11 +150,11 @@ def _word_scores(is_stop_word: Callable[[str], bool] | None) -> Project:
 def word_roc_auc(
     is_stop_word: Callable[[str], bool] | None = STOP_WORDS.__contains__, *, name: str = "word_roc_auc"
 ) -> Metric:
-    """Make the metric "ROC AUC over the words of responses that are not stop words" (Chang et al. 2024, §5.3).
+    """Make a metric: the ROC AUC over those words of responses that are not stop words (Chang et al. 2024, §5.3).
 
     Args:
-        is_stop_word: A function that tells whether a lower-case word is a stop word. Default: NLTK's English stop
-            words. With None, no word is a stop word.
+        is_stop_word: A function that tells whether a word in lower case is a stop word. Default: it is one of NLTK's
+            English stop words. With None, no word is a stop word.
         name: The name of the metric.
 
     >>> word_roc_auc(lambda word: word in {"the", "of"}).level
@@ -168,7 +168,7 @@ def word_roc_auc(
 def source_word_roc_auc(
     is_stop_word: Callable[[str], bool] | None = STOP_WORDS.__contains__, *, name: str = "source_word_roc_auc"
 ) -> Metric:
-    """Make the metric of `word_roc_auc` over the words of sources that must be covered.
+    """Make the same metric as `word_roc_auc`, but over the words of the sources that a response must cover.
 
     >>> source_word_roc_auc().level
     'source'

@@ -1,4 +1,4 @@
-"""Measure how well scores match probabilities, by reliability curves and the expected calibration error."""
+"""Measure how well scores match probabilities, with reliability curves and the expected calibration error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Bin", "ece", "reliability"]
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """One bar of a reliability curve, with its mean score, its proportion of positives, and its total weight."""
+    """One bar of a reliability curve: the mean score, the proportion of positives and the total weight of its items."""
 
     score: float
     rate: float
@@ -31,10 +31,10 @@ def reliability(
     bins: int = BINS,
     equal_mass: bool = False,
 ) -> list[Bin]:
-    """Return the reliability curve as at most `bins` bars in ascending order of score. Empty bars are left out.
+    """Compute a reliability curve: at most `bins` bars in ascending order of score. Empty bars are left out.
 
-    By default, the bins have equal width over [0, 1] and are closed on the right (Guo et al. 2017 §2). If you set
-    `equal_mass`, they have equal total weight instead. Equal scores are always in the same bin.
+    By default, [0, 1] is divided into bins of equal width that are closed on the right (Guo et al. 2017 §2). If you set
+    `equal_mass`, the bins have equal total weight instead. Equal scores are always in the same bin.
 
     >>> reliability([0, 1, 1], [0.05, 0.9, 1.0], bins=2)
     [Bin(score=0.05, rate=0.0, weight=1.0), Bin(score=0.95, rate=1.0, weight=2.0)]
@@ -48,7 +48,7 @@ def reliability(
 
 
 def _equal_mass(score: Floats, weight: Floats, bins: int) -> NDArray[np.int64]:
-    """Return the bin of each item, found by the middle of the weight of all items with its score."""
+    """Find the bin of each item. Items with equal scores share a bin, chosen by the middle of their total weight."""
     _, inverse = np.unique(score, return_inverse=True)
     mass = np.bincount(inverse, weight)
     middle = (np.cumsum(mass) - mass / 2) / mass.sum()
@@ -67,8 +67,8 @@ def ece(
     """Compute the expected calibration error of scores that are meant as probabilities of the positive class.
 
     In each bar of `reliability`, the mean score is compared with the proportion of positives. The error is the weighted
-    mean of these differences (Naeini et al. 2015). It lies in [0, 1], where 0 means calibrated and 1 means always sure
-    and always wrong. For `equal_mass`, see Nixon et al. 2019.
+    mean of these differences (Naeini et al. 2015). It lies in [0, 1]. At 0 the scores are calibrated, and at 1 they are
+    always sure and always wrong. For `equal_mass`, see Nixon et al. 2019.
 
     >>> round(ece([0, 1, 1], [0.05, 0.9, 1.0], bins=2), 4)
     0.05

@@ -1,9 +1,9 @@
 """Compare gold spans with predicted spans of the same text.
 
-You can give partial credit, count exact matches or any overlap, or use the two measures of Mu-SHROOM.
+There are measures that give partial credit, that count exact matches or any overlap, and the two measures of Mu-SHROOM.
 
-Most measures are computed in two steps, so that you can weight cases. First, a function turns each text into rows. Then
-a second function computes the value from the rows of all texts. `f1_sp` does both steps at once.
+Most measures are computed in two steps, so that you can weight cases. One function turns each text into rows, and a
+second one computes the value from the rows of all texts. `f1_sp` does both steps at once.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ def character_counts(gold: Bools, predicted: Bools, judged: Bools | None = None)
 
 
 def coverage_rows(gold: Sequence[Span], predicted: Sequence[Span], units: Units | None = None) -> Floats:
-    """Return how much of each span is covered by the spans of the other side (CH-Wang et al. 2024, §4.3).
+    """Compute which proportion of each span the spans of the other side cover (CH-Wang et al. 2024, §4.3).
 
     Args:
         gold: The gold spans of one text.
         predicted: The predicted spans of the text.
         units: The tokens in which spans are measured. A span then consists of the tokens that share a character with
-            it. If there are none, the span has no row. Default: spans are measured in characters.
+            it. A span without such tokens gets no row. Default: spans are measured in characters.
 
     Returns:
         A row for each span: 0 for a gold span or 1 for a predicted span, and the covered proportion in [0, 1]. *Shape:*
@@ -75,7 +75,7 @@ def coverage_rows(gold: Sequence[Span], predicted: Sequence[Span], units: Units 
 
 
 def _covered(spans: Sequence[Span], others: Sequence[Span], units: Units | None) -> Floats:
-    """Return the share of each span's units that are in any of `others`, *shape* (spans with a unit,)."""
+    """Compute the share of units in each span that any of `others` covers, *shape* (spans with a unit,)."""
     ends = np.array([(span.start, span.end) for span in spans], dtype=np.int64).reshape(-1, 2)
     size = max((span.end for span in (*spans, *others)), default=0)
     if units is None:
@@ -119,10 +119,10 @@ def f1_of_coverages(rows: ArrayLike, weight: ArrayLike | None = None) -> float:
 
 
 def coverage_terms(rows: Floats) -> Floats:
-    """Return what each row of `coverage_rows` adds to the four sums that F1-Sp is computed from.
+    """Compute what each row of `coverage_rows` adds to the four sums from which F1-Sp is computed.
 
-    The sums are the number of gold spans, their covered proportions, the number of predicted spans, and their covered
-    proportions. The result has *shape* (spans, 4).
+    Two sums are for gold spans: how many there are, and their covered proportions. The other two are the same for
+    predicted spans. The result has *shape* (spans, 4).
     """
     predicted = rows[:, 0] == 1
     return np.column_stack([~predicted, ~predicted * rows[:, 1], predicted, predicted * rows[:, 1]])
@@ -173,10 +173,10 @@ def f1_sp(
 
 
 def overlap_rows(gold: Sequence[Span], predicted: Sequence[Span]) -> Floats:
-    """Return rows as `coverage_rows` does, but with full credit for any overlap.
+    """Make rows as `coverage_rows` does, but with full credit for any overlap.
 
-    A span is fully covered if it shares at least one character with the other side. To compute the overlap F1 from
-    these rows, use `f1_of_coverages`.
+    A span counts as fully covered if it shares at least one character with a span of the other side. To compute the
+    overlap F1 from these rows, use `f1_of_coverages`.
 
     >>> overlap_rows([Span(0, 4)], [Span(2, 5), Span(9, 10)]).tolist()
     [[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]]
@@ -187,10 +187,10 @@ def overlap_rows(gold: Sequence[Span], predicted: Sequence[Span]) -> Floats:
 
 
 def exact_counts(gold: Sequence[Span], predicted: Sequence[Span]) -> Confusion:
-    """Count the spans of one text that match exactly, and the predicted and the gold spans that have no match.
+    """Count the spans of one text that match exactly, the predicted spans without a match, and the gold spans without.
 
-    Repeated and empty spans are ignored. To compute the exact-span F1, add up the counts of all texts and call `f1()`.
-    It ranges from 0 (no span matches) to 1 (all match).
+    Repeated and empty spans are ignored. For the F1 of exact spans, add up the counts of all texts and call `f1()`. The
+    F1 ranges from 0 (no span matches) to 1 (all match).
 
     >>> exact_counts([Span(0, 4), Span(6, 8)], [Span(0, 4), Span(6, 9)]).f1()
     0.5
@@ -204,8 +204,8 @@ def exact_counts(gold: Sequence[Span], predicted: Sequence[Span]) -> Confusion:
 def mushroom_iou(gold: Sequence[Span], predicted: Sequence[Span]) -> float:
     """Compute the intersection over union of the characters in the gold and the predicted spans of one text.
 
-    Mu-SHROOM (SemEval-2025 task 3) averages this value over all texts. In its gold spans, the soft label of each
-    character is **above** 0.5.
+    Mu-SHROOM (SemEval-2025 task 3) averages this value over all texts. The gold spans of Mu-SHROOM consist of the
+    characters whose soft label is **above** 0.5.
 
     Returns:
         A value from 0 (disjoint) to 1 (equal, or both empty).
@@ -221,11 +221,11 @@ def mushroom_iou(gold: Sequence[Span], predicted: Sequence[Span]) -> float:
 
 
 def mushroom_cor(gold: ArrayLike, predicted: ArrayLike) -> float:
-    """Compute Spearman's correlation of the gold and the predicted soft labels of the characters in one text.
+    """Compute Spearman's correlation between the gold and the predicted soft labels of the characters in one text.
 
-    Mu-SHROOM (SemEval-2025 task 3) averages this value over all texts. The correlation is not defined if all labels of
-    one side are equal (to 8 decimals). In this case, the result is 1 if the labels of the other side are all equal,
-    too, and 0 otherwise.
+    Mu-SHROOM (SemEval-2025 task 3) averages this value over all texts. The correlation is undefined if all labels of
+    one side are equal (to 8 decimals). Then the result is 1 if all labels of the other side are equal, too, and 0
+    otherwise.
 
     Args:
         gold: The fraction of annotators who marked each character. *Shape:* (characters,)

@@ -1,4 +1,4 @@
-"""Choose a threshold for each level of metrics on validation data."""
+"""Choose a threshold for each level of metrics, such as tokens or spans, on validation data."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def fit_metric_thresholds(
 ) -> tuple[dict[str, float], list[str]]:
     """Fit a threshold for each metric level (`Metric.level`), on the units that the metrics of this level count.
 
-    The thresholds of responses, white-space tokens, characters and sources are chosen by `criterion`. For spans, there
-    are two cases: if the criterion is "f1", the threshold with the highest F1-Sp is chosen. Otherwise, the threshold of
-    tokens is used.
+    The thresholds of responses, white-space tokens, characters, coverage and sources are chosen by `criterion`. For
+    spans, the criterion "f1" chooses the threshold with the highest F1-Sp. Any other criterion chooses the same
+    threshold as for tokens.
 
     Args:
         judged: The labelled (validation) examples, each with its judgement.
@@ -33,7 +33,7 @@ def fit_metric_thresholds(
         levels: The levels that the detector scores.
 
     Returns:
-        The threshold of each fitted level, and a note on each level that could not be fitted.
+        The threshold of each level that was fitted, and a note on each level that could not be fitted.
     """
     fit = threshold_fitter(criterion)
     thresholds: dict[str, float] = {}
@@ -58,8 +58,8 @@ def fit_metric_thresholds(
 def threshold_for_f1_sp(judged: Sequence[tuple[Example, Judgement]], *, candidates: int = 100) -> float:
     """Choose the threshold with the highest F1-Sp (CH-Wang et al. 2024, §5.2).
 
-    If several thresholds are equally good, the highest of them is chosen. The function tries all different scores of
-    judged characters, or `candidates` of them at even ranks if there are more.
+    If several thresholds are equally good, the highest of them is chosen. Every different score of a judged character
+    gives a threshold to try. If there are more than `candidates` scores, only that many are tried, at even ranks.
 
     Raises:
         UndefinedMetricError: No span is labelled, or all scores are 0.

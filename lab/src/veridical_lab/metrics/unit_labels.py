@@ -1,4 +1,4 @@
-"""Carry the gold labels of a response to its units, such as tokens or words."""
+"""Transfer the gold labels of a response to its units, such as tokens or words."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _PHRASE_WORDS = 12
 
 
 def unit_labels(example: Example, units: Sequence[Span], *, soft: bool = False) -> tuple[Floats, Bools]:
-    """Return the gold label of each unit of a response, and whether the unit has a label.
+    """Find the gold label of each unit of a response, and whether the unit has a label at all.
 
-    A unit has a label if gold judged at least one of its characters that are not white space. The label is 1 if such a
-    character lies in a gold span with a score of 0.5 or more, and 0 otherwise. No unit has a label if gold says that
-    the response is hallucinated but marks no span, or if gold is only about coverage. Both results have *shape*
-    (units,).
+    White space does not count. A unit has a label if the gold judgement covers at least one of its other characters.
+    The label is 1 if one of them lies in a gold span with a score of 0.5 or more, and 0 otherwise. No unit has a label
+    if the gold judgement calls the response hallucinated but marks no span, or if it is only about coverage. Both
+    results have *shape* (units,).
 
     Args:
         example: The case with its gold judgement.
         units: The units, as spans of the response. Empty spans have no label.
-        soft: Whether to return the highest score of the verdicts on a unit as its label, instead of 0 or 1.
+        soft: Whether the label of a unit is the highest score of the verdicts on it, instead of 0 or 1.
 
     >>> from veridical.records.types import Case, Judgement, Verdict
     >>> gold = Judgement("1", "human:a", verdicts=(Verdict(Span(3, 7), 0.8),))
@@ -55,9 +55,9 @@ def unit_labels(example: Example, units: Sequence[Span], *, soft: bool = False) 
 
 
 def labelled_phrase(example: Example) -> Span | None:
-    """Return the only phrase of a response that gold judges, as in HaDes (Liu et al. 2022, §3.1).
+    """Return the phrase of a response if the gold judgement covers just one phrase (HaDes, Liu et al. 2022, §3.1).
 
-    A phrase has at most 12 words and is not the whole response. Return None if gold judges anything else.
+    A phrase has at most 12 words and is not the whole response. Return None if the gold judgement covers anything else.
 
     >>> from veridical.records.types import Case, Judgement
     >>> labelled_phrase(Example(Case("1", "In Rome"), Judgement("1", "human:a", 1.0, judged=(Span(3, 7),))))

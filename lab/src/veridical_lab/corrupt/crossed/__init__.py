@@ -1,8 +1,8 @@
-"""Make crossed examples about relations: two sources and two statements with the same words, each fitting one source.
+"""Make crossed examples about relations: two sources and two statements, and each statement is right for one source.
 
 The texts are real and parsed once (`parsing`). For each kind of relation, there are rules that make the statements and
-a second source. You cannot tell from the words of a statement, or from the words that it shares with its source,
-whether it is supported.
+a second source. Whether a statement is supported shows neither in its own words nor in the words that it shares with
+the source.
 """
 
 from __future__ import annotations
@@ -62,17 +62,18 @@ KINDS: Mapping[str, Sequence[tuple[Rule, float]]] = {
     "count": ((counts.lists, 1.0),),
     "comparison": ((comparison.comparatives, 1.0), (comparison.superlatives, 1.0), (comparison.numbers, 1.0)),
 }
-"""The rules of each kind, with the share of sentences that each tries: common relations would outnumber the others."""
+"""The rules of each kind of relation. A number below 1 is the share of sentences that a rule tries, because common
+relations would otherwise outnumber the others."""
 
 
 def relation_examples(
     folder: Path, *, seed: int = 0, part: str = "train", kinds: Sequence[str] | None = None
 ) -> Iterator[Example]:
-    """Yield labelled cases about relations from parsed texts, four for each relation, as a stream.
+    """Make labelled cases about relations from parsed texts, four for each relation, as a stream.
 
-    The same seed gives the same cases. Another seed reads the documents in another order and makes other cases from
-    them, so the first cases are a fair sample. If you need fewer cases, stop between two documents or two relations,
-    because the four cases of a relation balance each other.
+    The same seed gives the same cases. The documents are read in random order, so the first cases are a fair sample.
+    Another seed gives another order and other cases. If you need fewer cases, stop between two documents or two
+    relations, because the four cases of a relation balance each other.
 
     The groups are `relation` (the kind), `form` (how it was made), `pair` (the same for the four cases) and `corrupted`
     (the kind, or "no"). Verdicts mark the wrong words.
@@ -97,7 +98,7 @@ def relation_examples(
 
 
 def crossed_examples(document: Document, *, seed: int = 0, kinds: Sequence[str] = tuple(KINDS)) -> Iterator[Example]:
-    """Yield the cases of one parsed document. See `relation_examples`."""
+    """Make the cases of one parsed document. See `relation_examples`."""
     draw = Random(f"{seed}\0crossed\0{document.id}")
     scene = Scene(document)
     rules = [rule for kind in kinds for rule in KINDS[kind]]

@@ -1,9 +1,8 @@
-"""Make statements about how certain a text is: facts against possibilities, plans, claims and denials.
+"""Make statements about how certain something is: a fact, or only possible, planned, claimed or denied.
 
-A statement is wrong if it asserts something that the source only says is possible, planned, claimed or denied. It is
-also wrong if it says that an asserted fact is not certain. Two kinds of statement are not used, because readers
-disagree about them: those that merely hedge an asserted fact ("may have left"), and those that assert what somebody
-"said".
+A statement is wrong if it asserts something that is only possible, planned, claimed or denied in the source. It is also
+wrong if it says that an asserted fact is not certain. Two kinds of statement are not used, because readers disagree
+about them: those that merely hedge an asserted fact ("may have left"), and those that assert what somebody "said".
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _CERTAIN = ("It is certain that S.", "It has been proved that S.", "Without any 
 
 
 def _stated(template: str, who: str, predicate: str) -> str:
-    """Put a statement into a template; its verb is marked unless other words are."""
+    """Put a statement into a template. If the template marks no words as wrong, the verb is marked."""
     if "‹" not in template:
         verb, _, rest = predicate.partition(" ")
         predicate = f"‹{verb}› {rest}"
@@ -52,7 +51,7 @@ def _stated(template: str, who: str, predicate: str) -> str:
 
 
 def certainties(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Make a fact in the source only possible, and state the fact or the doubt."""
+    """Turn a fact in the source into a mere possibility. The statements assert the fact, or say that it is in doubt."""
     for fact in scene.facts(i):
         tree, first = fact.tree, fact.finite
         if not fact.alone or fact.subject.first or not fact.follows_subject or fact.end != len(tree) - 2:
@@ -76,7 +75,7 @@ def certainties(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 
 
 def _version(template: str, forms: dict[str, str]) -> str:
-    """Fill a template with the forms of a statement by their letters ("A" only before a small letter)."""
+    """Put forms of a statement in the place of their letters in a template ("A" only before a small letter)."""
     text = re.sub(r"\b[SPV](?=\.)", lambda match: forms[match[0]], template)
     return opened(re.sub(r"^A(?= [a-z])", lambda match: forms["A"], text) if template.startswith("A ") else text)
 
@@ -87,7 +86,7 @@ _HELD = word_set("believe think say rumor rumour suppose report allege assume pr
 
 
 def hedges(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Make a fact of what the text says is only possible: "may have left", "probably left", "is said to have left"."""
+    """Turn what the text calls possible into a fact: "may have left", "probably left", "is said to have left"."""
     tree = scene.trees[i]
     clause = tree.clause(tree.root) if tree else None
     if tree is None or clause is None or clause.negated or clause.subject is None or clause.opens:
@@ -103,7 +102,7 @@ def hedges(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 
 
 def _asserted(tree: Tree, clause: Clause, subject: Phrase) -> str:
-    """Return the predicate of a hedged clause as a plain fact; "" if it is not hedged in a known way."""
+    """Turn the predicate of a hedged clause into a plain fact. Return "" if the clause is not hedged in a known way."""
     verb, first = clause.verb, clause.finite
 
     def conjugated(token: int, tense: str) -> str:

@@ -1,4 +1,4 @@
-"""Make statements about which of two has more, from comparatives, superlatives, and two numbers in one sentence."""
+"""Make statements about which of two things has more, from comparatives, superlatives, or two numbers in a sentence."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NO_THINGS = word_set("CARDINAL QUANTITY MONEY PERCENT DATE TIME")
 
 
 def comparatives(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Exchange the sides of "A is larger than B", and say it as "B is smaller than A"."""
+    """Exchange the sides of "A is larger than B", and state it in other words: "B is smaller than A"."""
     tree = scene.trees[i]
     than = tree.lower.index("than") if tree and "than" in tree.lower else 0
     noun = tree.child(than, "pobj") if tree and than else None
@@ -131,7 +131,7 @@ _MORE = (
 
 
 def numbers(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Compare two counts: in "12 goals and 5 assists", there are more goals than assists."""
+    """Compare two counts in a sentence: with "12 goals and 5 assists", there are more goals than assists."""
     tree = scene.trees[i]
     for (one, noun), (two, other) in pairwise(_counted(tree)) if tree else ():
         if tree is None or tree.deps[other] != "conj" or tree.heads[other] != noun or two - noun > 4:
@@ -158,7 +158,7 @@ def numbers(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 
 
 def _counted(tree: Tree) -> Iterator[tuple[int, int]]:
-    """Yield the number and the noun of each count, such as "12 late goals"."""
+    """Find counts such as "12 late goals", and yield the tokens of the number and the noun."""
     for token in range(1, len(tree) - 2):
         noun = tree.heads[token]
         if tree.deps[token] != "nummod" or tree.tags[noun] != "NNS" or not token < noun <= token + 3:
@@ -171,7 +171,7 @@ def _counted(tree: Tree) -> Iterator[tuple[int, int]]:
 
 
 def _value(word: str) -> int:
-    """Return the value of a count; -1 for other words and years."""
+    """Return the value of a count, or -1 for other words and for years."""
     if word in _SMALL:
         return _SMALL[word]
     return int(word.replace(",", "")) if _COUNT.fullmatch(word) and not _YEAR.fullmatch(word) else -1

@@ -1,4 +1,4 @@
-"""Make statements about the members of a list, and about their number."""
+"""Make statements about what is in a list, and about how many things are in it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UNCLEAR = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _List:
-    """Three to six members of a list from token `first` to `last`; `called` is a plural for all of them, if known."""
+    """A list of three to six members, from token `first` to `last`. `called` is a plural for all of them, if known."""
 
     fact: Fact
     first: int
@@ -32,7 +32,7 @@ class _List:
     called: str
 
     def statement(self, text: str) -> str:
-        """Return the fact with another text in place of the list."""
+        """State the fact with another text in place of the list."""
         fact = self.fact
         if self.last < fact.opens:
             return opened(f"{text} {fact.predicate}.")
@@ -45,7 +45,7 @@ def _joined(members: Sequence[str]) -> str:
 
 
 def lists(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Remove a member from a list, and state the members or their number."""
+    """Remove a member from a list in the source. The statements name the members or their number."""
     for found in _lists(scene, i):
         tree, members, fact = found.fact.tree, found.members, found.fact
         has_article = [re.match(r"(?:an?|the) ", member) is not None for member in members]
@@ -73,7 +73,7 @@ def lists(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 
 
 def _lists(scene: Scene, i: int) -> Iterator[_List]:
-    """Yield the lists in objects, after prepositions, and as subjects."""
+    """Find lists that are objects or subjects, or that follow a preposition."""
     tree = scene.trees[i]
     if tree is None or "and" not in tree.lower or "," not in tree.lower:
         return
@@ -98,7 +98,7 @@ def _lists(scene: Scene, i: int) -> Iterator[_List]:
 
 
 def _read(tree: Tree, fact: Fact, head: int) -> _List | None:
-    """Return the list that a noun opens; None if its members are not all plain."""
+    """Read the list that begins with a noun. Return None if some of its members are not plain."""
     tokens = [head]
     while (after := tree.child(tokens[-1], "conj")) is not None:
         tokens.append(after)

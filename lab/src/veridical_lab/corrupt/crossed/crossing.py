@@ -1,4 +1,4 @@
-"""Make four labelled examples of two sources and two statements, and check that words alone tell nothing."""
+"""Make four labelled examples from two sources and two statements, and check that words alone do not tell the label."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from veridical.text.stopwords import STOP_WORDS
 __all__ = ["Crossing", "Text", "Version", "crossings", "examples_of", "is_balanced", "read_marks"]
 
 Version = Mapping[int, str]
-"""New texts of some sentences, by their number in the text."""
+"""New texts for some sentences, by the number of the sentence in the document."""
 
 _PASSAGE = (3, 8)  # the fewest and the most sentences of a source
 _ALONE = 0.3  # the share of sources that have only the sentences that matter
@@ -31,10 +31,10 @@ class Crossing:
     Attributes:
         kind: The kind of relation.
         form: How the crossing was made, such as the verb.
-        versions: The first and the second source.
-        statements: The statement that is right for the first source, and the statement that is right for the second
+        versions: The new sentences in the first and in the second source.
+        statements: First the statement that is right for the first source, then the one that is right for the second
             source. The words that are wrong for the other source stand between ‹ and ›.
-        touched: The numbers of the sentences that the statements rest on.
+        touched: The numbers of the sentences that decide whether the statements are right.
         apart: Words that must not occur together in any other sentence of a source.
     """
 
@@ -48,19 +48,19 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The sentences of a document. `breaks` has the numbers of those that begin a paragraph."""
+    """The sentences of a document. `breaks` has the numbers of the sentences that begin a paragraph."""
 
     sentences: Sequence[str]
     breaks: frozenset[int]
 
     def passage(self, numbers: Iterable[int], version: Version) -> str:
-        """Return some sentences as a text, in this version."""
+        """Join some sentences to a text, in this version."""
         parts = [(i, version.get(i, self.sentences[i])) for i in numbers]
         return "".join(("\n" if i in self.breaks else " ") + part for i, part in parts if part).strip()
 
 
 def read_marks(text: str) -> tuple[str, list[Span]]:
-    """Return a statement without its marks, and the spans between them.
+    """Remove the marks ‹ and › from a statement, and return the spans that stood between them.
 
     >>> read_marks("‹Anna› beat ‹Eva›.")
     ('Anna beat Eva.', [Span(start=0, end=4), Span(start=10, end=13)])
@@ -76,13 +76,16 @@ def read_marks(text: str) -> tuple[str, list[Span]]:
 
 @lru_cache(maxsize=1024)
 def _words(text: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the distinct words of a text in lower case, and the content words among them."""
+    """Return the different words of a text in lower case, and those of them that are content words."""
     everything = frozenset(_WORD.findall(text.lower()))
     return everything, everything - STOP_WORDS
 
 
 def is_balanced(sources: Sequence[str], statements: Sequence[str]) -> bool:
-    """Check that right and wrong statements lack the same number of words of their sources, and of content words.
+    """Check that words do not give away which statements are right.
+
+    A statement may have words that its source does not have. Right and wrong statements must have equally many of them,
+    and equally many content words among them.
 
     >>> is_balanced(["A beat B.", "B beat A."], ["A lost to B.", "B lost to A."])
     True
@@ -107,9 +110,9 @@ def crossings(
     touched: tuple[int, ...],
     draw: Random,
 ) -> Iterator[Crossing]:
-    """Yield one crossing of a pair of versions and a pair of statements.
+    """Combine a pair of versions with a pair of statements, and yield one crossing.
 
-    It is drawn from those that are balanced. If there are none, nothing is yielded.
+    The combination is drawn from those that are balanced (`is_balanced`). If none is balanced, nothing is yielded.
     """
     choices = [(pair, said) for pair in versions for said in statements]
     for pair, said in draw.sample(choices, len(choices)):
@@ -120,11 +123,11 @@ def crossings(
 
 
 def examples_of(crossing: Crossing, text: Text, id: str, document: str, draw: Random) -> Iterator[Example]:
-    """Yield the four examples of a crossing: each statement with the source that supports it and with the other source.
+    """Make the four examples of a crossing: each statement with the source that supports it and with the other source.
 
-    The sources are passages of three to eight sentences, or only the sentences that matter. If you could tell right
-    from wrong by words alone, or if a statement has stray punctuation, nothing is yielded. The ids of the examples
-    begin with `id`.
+    The sources are passages of three to eight sentences, or only the sentences that matter. If words alone would tell
+    right from wrong, or if a statement has stray punctuation, nothing is yielded. The ids of the examples begin with
+    `id`.
     """
     plain = [read_marks(marked) for marked in crossing.statements]
     if any(_BROKEN.search(statement) or statement.count('"') % 2 for statement, _ in plain):

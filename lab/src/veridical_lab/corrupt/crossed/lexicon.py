@@ -1,4 +1,4 @@
-"""Word lists for reading noun phrases: nouns for people and groups, plural names of single things, and vague words."""
+"""Word lists for reading noun phrases: nouns for people and groups, names in the plural for one thing, vague words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["GROUPS", "NEGATIONS", "NOT_PEOPLE", "ONE_THING", "PEOPLE", "PEOPLE_E
 
 
 def word_set(text: str) -> frozenset[str]:
-    """Return the words of a text, split at white space."""
+    """Split a text at white space into a set of words."""
     return frozenset(text.split())
 
 
@@ -47,7 +47,7 @@ ONE_THING = word_set("""
 airlines airways brothers enterprises foods games holdings industries laboratories maldives motors nations netherlands
 news partners philippines pictures records sciences sports states stores studios systems technologies times
 """)
-"""Last words of names with a plural ending that take a singular verb."""
+"""Words with a plural ending. A name that ends with one of them takes a singular verb."""
 VAGUE = word_set("""
 all another any anything both certain each either every everything fact facts few following former he her his it its
 latter many most my neither no nobody nothing one ones only other our same several she some something such that their

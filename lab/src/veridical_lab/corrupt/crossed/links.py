@@ -1,4 +1,4 @@
-"""Make statements about how two clauses are related: which is the cause of the other, and which came first."""
+"""Make statements about how two clauses are related: which one is the cause of the other, or which one came first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OPEN = re.compile(
     r"after|since|never|not|only)\b|n['’]t\b",
     re.I,
 )
-"""Words of clauses that need not hold, or that have a clause of their own."""
+"""Words that show that a clause need not be true, or that it contains another clause."""
 
 
 def _is_plain(*clauses: str) -> bool:
@@ -30,12 +30,12 @@ def _is_plain(*clauses: str) -> bool:
 
 
 def _is_free(*clauses: str) -> bool:
-    """Return whether clauses can stand in any order, because they refer to nothing before."""
+    """Return whether clauses can stand in any order, because none of them refers to something before."""
     return not any(_PRONOUN.search(clause) for clause in clauses)
 
 
 def _said(template: str, f: str, g: str) -> str:
-    """Put two clauses into a template with F and G; what opens a sentence gets a capital."""
+    """Put two clauses in the place of F and G in a template, with a capital letter at the beginning of a sentence."""
     clauses = {"F": f, "G": g}
     text = re.sub(r"(?<=\. )[FG]\b", lambda match: opened(clauses[match[0]]), template)
     return opened(re.sub(r"\b[FG]\b", lambda match: clauses[match[0]], text))
@@ -43,7 +43,7 @@ def _said(template: str, f: str, g: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """A sentence of two clauses in the order of the text; `sub_first`: the one with the conjunction comes first."""
+    """The two clauses of a sentence, in order. `sub_first` tells whether the one with the conjunction comes first."""
 
     first: str
     second: str
@@ -52,7 +52,7 @@ class _Link:
 
 
 def _links(tree: Tree, conjunctions: Sequence[str]) -> Iterator[_Link]:
-    """Yield the two clauses of a sentence that has nothing but them, joined by one of these conjunctions."""
+    """Find the two clauses of a sentence that consists of nothing else and joins them by one of these conjunctions."""
     if not word_set(" ".join(conjunctions)) & set(tree.lower):
         return
     end = len(tree) - 2
@@ -77,7 +77,7 @@ def _links(tree: Tree, conjunctions: Sequence[str]) -> Iterator[_Link]:
 
 
 def _clause(tree: Tree, first: int, last: int) -> str:
-    """Return some tokens as a clause without final punctuation; "had left" becomes "left"."""
+    """Make a clause from some tokens, without final punctuation and with "left" in place of "had left"."""
     while last > first and tree.tags[last] in (",", ".", ":"):
         last -= 1
     for token in range(first, last):
@@ -113,7 +113,7 @@ _NO_CAUSE = word_set("partly largely mainly mostly primarily not part only just 
 
 
 def causes(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Reverse cause and effect of two clauses or sentences joined by "because", "so", "as a result" and the like."""
+    """Exchange cause and effect of two clauses or sentences that "because", "so", "as a result" and the like join."""
     tree = scene.trees[i]
     if tree is None:
         return
@@ -134,7 +134,7 @@ def causes(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 def _reversed_causes(
     scene: Scene, touched: tuple[int, ...], f: str, g: str, cause_first: bool, form: str, draw: Random
 ) -> Iterator[Crossing]:
-    """Yield crossings of a text that says which of two clauses is the cause, and of one that says the reverse."""
+    """Make a crossing from a text that says which of two clauses is the cause, and a text that says the reverse."""
     emptied = dict.fromkeys(touched[:-1], "")  # a second sentence takes up the first one
 
     def version(template: str, one: str, other: str) -> Version:
@@ -154,7 +154,7 @@ def _reversed_causes(
 
 
 def _around_so(tree: Tree) -> tuple[str, str] | None:
-    """Return the clauses of "F, so G"; None for other sentences."""
+    """Return the two clauses of a sentence such as "F, so G", or None for any other sentence."""
     so = tree.lower.index("so") if "so" in tree.lower else 0
     if not 4 < so < len(tree) - 4 or tree.lower[so - 1] != "," or max(so, len(tree) - so) > _LONGEST:
         return None
@@ -168,7 +168,7 @@ def _around_so(tree: Tree) -> tuple[str, str] | None:
 
 
 def _noun_causes(tree: Tree, i: int) -> Iterator[Crossing]:
-    """Reverse "F because of N" into "F, which led to N"."""
+    """Reverse cause and effect: "F because of N" becomes "F, which led to N"."""
     if not any(word in tree.lower for word in _CAUSAL_NOUN):
         return
     end = len(tree) - 2
@@ -210,7 +210,7 @@ _AHEAD = 5  # sentences between two dated events
 
 
 def orders(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Reverse the order of two events: "before" and "after", "then", or the years in which they happened."""
+    """Reverse the order of two events that "before", "after", "then" or the years in which they happened tell."""
     tree = scene.trees[i]
     if tree is None:
         return
@@ -234,7 +234,7 @@ def _word(tree: Tree, token: int) -> str:
 
 
 def _participles(fact: Fact) -> Iterator[Crossing]:
-    """Reverse "after leaving Rome, Anna went to Paris"."""
+    """Reverse the order of events in sentences such as "after leaving Rome, Anna went to Paris"."""
     tree = fact.tree
     for prep in tree.all_children(fact.verb, "prep"):
         word, verb = _word(tree, prep), tree.child(prep, "pcomp")
@@ -260,7 +260,7 @@ def _participles(fact: Fact) -> Iterator[Crossing]:
 
 
 def _past_of_participle(fact: Fact, prep: int, verb: int) -> str:
-    """Return "left" for "leaving" and "having left", "was elected" for "being elected"; "" if it is not clear who."""
+    """Turn "leaving" or "having left" into "left", and "being elected" into "was elected". "" if it is unclear who."""
     tree, auxiliaries = fact.tree, fact.tree.all_children(verb, "aux", "auxpass")
     opening = auxiliaries[0] if auxiliaries else verb
     if len(auxiliaries) > 1 or opening != prep + 1 or (not fact.subject.is_agent and (auxiliaries or fact.passive)):
@@ -272,7 +272,7 @@ def _past_of_participle(fact: Fact, prep: int, verb: int) -> str:
 
 
 def _sequences(fact: Fact, draw: Random) -> Iterator[Crossing]:
-    """Reverse "Anna left Rome and then went to Paris"."""
+    """Reverse the order of events in sentences such as "Anna left Rome and then went to Paris"."""
     tree, second = fact.tree, fact.tree.child(fact.verb, "conj")
     if second is None or fact.passive or tree.child(second, "nsubj", "nsubjpass") is not None:
         return
@@ -294,7 +294,7 @@ def _sequences(fact: Fact, draw: Random) -> Iterator[Crossing]:
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """A fact with a date: its text without the date, the first and the last token of the date, and its year."""
+    """A fact with a date. `text` is the fact without the date, whose tokens go from `first` to `last`."""
 
     fact: Fact
     text: str
@@ -303,14 +303,14 @@ class _Event:
     year: str
 
     def dated(self, other: _Event) -> str:
-        """Return the sentence with the date of another event."""
+        """Put the date of another event into the sentence."""
         parsed = other.fact.tree.parsed
         date = parsed.text[parsed.starts[other.first] : parsed.ends[other.last]]
         return self.fact.tree.replaced((self.first, self.last, date[0].lower() + date[1:]))
 
 
 def _events(scene: Scene, i: int) -> Iterator[_Event]:
-    """Yield the facts of a sentence that happened "in" a year or "on" a day, if no other year is there."""
+    """Find the facts of a sentence that happened "in" a year or "on" a day, if the sentence has no other year."""
     tree = scene.trees[i]
     years = [t for t in range(len(tree)) if _YEAR.fullmatch(tree.lower[t])] if tree else []
     if tree is None or len(years) != 1:
@@ -339,7 +339,7 @@ def _events(scene: Scene, i: int) -> Iterator[_Event]:
 
 
 def _dated(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Exchange the dates of an event in this sentence and of the next one in another year."""
+    """Exchange the dates of an event in this sentence and of the next event that happened in another year."""
     first = next(_events(scene, i), None)
     if first is None:
         return

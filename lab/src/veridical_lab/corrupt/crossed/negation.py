@@ -1,4 +1,4 @@
-"""Make statements about what is negated: which of two clauses, and in which words."""
+"""Make statements about what is negated: which one of two clauses, or a negation in other words ("failed to")."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NEGATIVE = re.compile(
     r"but|yet|still|even|already|if|whether|also|too|later|now|then)\b|n['’]t\b",
     re.I,
 )
-"""Words that a negation changes in other ways."""
+"""Words with which a negation would not simply turn a clause into its opposite."""
 # P is the positive clause, N the negative one
 _WAYS = (
     ("N.", "P."),
@@ -39,7 +39,7 @@ _WAYS = (
 
 
 def moved_negations(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Move "not" from one clause to another one in the same or the next sentences."""
+    """Move "not" from one clause to another one in the same sentence or in the next ones."""
     here = [(i, clause) for clause in _clauses(scene.trees[i])]
     if not here:
         return
@@ -63,7 +63,7 @@ def moved_negations(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 
 
 def _clauses(tree: Tree | None) -> Iterator[Clause]:
-    """Yield the coordinated main clauses that open with a noun phrase and an auxiliary, and can be negated."""
+    """Find the main clauses that begin with a noun phrase and an auxiliary and can be negated."""
     for verb in () if tree is None else (tree.root, *tree.all_children(tree.root, "conj")):
         clause = tree.clause(verb) if tree else None
         if tree is None or clause is None or clause.subject is None or clause.subject.last != clause.finite - 1:
@@ -87,7 +87,7 @@ def _clauses(tree: Tree | None) -> Iterator[Clause]:
 
 
 def _negated(scene: Scene, negative: tuple[int, Clause], positive: tuple[int, Clause]) -> Version:
-    """Return the sentences with "not" in the first clause, and none in the second one."""
+    """Rewrite the sentences so that the first clause has "not" and the second one does not."""
     parts: dict[int, list[tuple[int, int, str]]] = {negative[0]: [], positive[0]: []}
     for (i, clause), wanted in ((negative, True), (positive, False)):
         tree, finite = scene.trees[i], clause.finite
@@ -100,7 +100,7 @@ def _negated(scene: Scene, negative: tuple[int, Clause], positive: tuple[int, Cl
 
 
 def _said(template: str, tree: Tree, clause: Clause) -> str:
-    """Fill a template; the auxiliary of the clause is marked unless other words are."""
+    """Put a clause into a template. If the template marks no words as wrong, the auxiliary is marked."""
     subject = tree.text(clause.opens, clause.closes)
     rest = tree.text(clause.finite + 1 + clause.negated, clause.end)
 
@@ -119,7 +119,7 @@ _ADJECTIVES = {"unable": "able", "able": "unable", "unwilling": "willing"}
 
 
 def failures(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Reverse phrases such as "failed to", "refused to" and "was unable to", and state whether it was done."""
+    """Reverse phrases such as "failed to", "refused to" and "was unable to". The statements say whether it was done."""
     for fact in scene.facts(i):
         tree, word = fact.tree, fact.verb
         if fact.tense != "past" or fact.passive or tree.deps[word] not in ("ROOT", "conj"):
@@ -166,7 +166,7 @@ def without(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 def _done_or_not(
     scene: Scene, fact: Fact, form: str, verb: str, rest: str, was_done: bool, version: Version, draw: Random
 ) -> Iterator[Crossing]:
-    """Yield a crossing that says whether the subject of a fact did something."""
+    """Make a crossing whose statements say that the subject of a fact did something, or did not."""
     who = fact.subject.said
     done, undone = opened(f"{who} ‹{past(verb)}› {rest}."), opened(f"{who} ‹did not {verb}› {rest}.")
     statements = [(done, undone) if was_done else (undone, done)]

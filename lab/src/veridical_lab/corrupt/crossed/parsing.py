@@ -1,7 +1,7 @@
 """Parse plain texts once, and keep the parses in a folder that can be read without spaCy.
 
-For each set and part of the split by document, the folder has one file of JSON Lines with one line per document. If a
-run is interrupted, start it again and it continues.
+The folder has one file of JSON Lines for each data set and part of the split, with one line per document. If a run is
+interrupted, start it again and it continues.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SPLIT_OFF = re.compile(r"(?<=\w) (?=(?:'s|'m|'re|'ve|'ll|'d|n't)\b)")
 
 @dataclass(frozen=True, slots=True)
 class TextDocument:
-    """A text to parse. Its `id` is SET/NAME, and `part` is a part of the split by document."""
+    """A text to parse. `id` is SET/NAME, and `part` is the part of the split to which the document belongs."""
 
     id: str
     part: str
@@ -78,11 +78,11 @@ class Document:
 
 
 def documents_of(spec: str) -> Iterator[TextDocument]:
-    """Yield the training and validation documents of a data set, SET:PATH.
+    """Read the training and validation documents of a data set, SET:PATH.
 
-    Plain texts are split by document in the same way as for training ("wikipedia/17"; documents of `plain` are named
-    after their folder). From a labelled set, each different source is yielded once. Such a set must have the splits
-    train and dev.
+    Plain texts are split by document in the same way as for training. Their documents have names such as
+    "wikipedia/17", and those of the set `plain` are named after their folder. Of a labelled set, each different source
+    is one document. Such a set must have the splits train and dev.
 
     Raises:
         InputError: The set has neither plain texts nor these splits.
@@ -116,15 +116,15 @@ def parse(
     most: int | None = None,
     progress: Callable[[int], None] = lambda count: None,
 ) -> int:
-    """Parse documents into a folder, and return the number of parsed sentences there.
+    """Parse documents into a folder, and return how many parsed sentences the folder has.
 
     Documents that are already in the folder are not parsed again.
 
     Args:
         documents: The documents to parse, which are read as a stream.
         pipeline: A loaded spaCy pipeline for English with tagger, parser, lemmatizer and entity recogniser.
-        folder: The folder where parses are kept. It is created if it does not exist.
-        most: The number of parsed sentences at which to stop.
+        folder: Where to keep the parses. The folder is created if it does not exist.
+        most: Stop at this many parsed sentences.
         progress: A function that receives the number of parsed sentences after each batch.
 
     Raises:
@@ -177,13 +177,13 @@ def _id_and_size(line: Line) -> tuple[str, int]:
 
 
 def _sentences(text: str) -> list[list[str]]:
-    """Return the sentences of each paragraph (line), without footnote marks and extra white space."""
+    """Split a text into paragraphs (lines) and these into sentences, without footnote marks and extra white space."""
     paragraphs = (_SPLIT_OFF.sub("", " ".join(_NOTES.sub("", line).split())) for line in text.splitlines())
     return [[span.of(paragraph) for span in sentences(paragraph)] for paragraph in paragraphs if paragraph]
 
 
 def _row(sentence: str, parses: Iterator[Any] | None) -> list[Any]:
-    """Return a sentence as it is stored: its text, then the columns of its parse if it was parsed."""
+    """Make the row that is stored for a sentence: the text and, if it was parsed, the columns of the parse."""
     if parses is None:
         return [sentence]
     tokens = list(next(parses))
@@ -209,9 +209,9 @@ def _sentence(row: Sequence[Any]) -> ParsedSentence:
 
 
 def read_parsed(folder: Path, part: str = "train", *, seed: int = 0) -> Iterator[Document]:
-    """Yield the documents of one part.
+    """Read the parsed documents of one part.
 
-    Their order is drawn by the seed, so that the first documents are a fair sample.
+    The seed decides their order, so that the first documents are a fair sample.
 
     Args:
         folder: A folder made by `parse`.

@@ -1,6 +1,7 @@
 """Make statements about who did something to whom.
 
-The rules exchange subject and object, active and passive, and converse verbs, and also the two sides of verbs of cause.
+The rules exchange subject and object, active and passive, verbs that say the same from the other side ("beat" and "lose
+to"), and the two sides of verbs of cause.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ debut merge rejoin divide near parallel adjoin approximate cross connect
 _ONE_WAY = word_set("""
 attend finish place rank total comprise win earn hold enter stay serve receive gain number put base
 """)
-"""Verbs whose sides cannot change places without nonsense."""
+"""Verbs that make no sense if their two sides change places."""
 _NO_PASSIVE = word_set("get go make have lack cost fit suit become resemble equal reach enter leave join")
 _RECIPIENTS = word_set("award give grant offer pay hand bring allow cost promise owe deny show")
 _WITH_MORE = word_set("provide supply regard view treat describe consider credit equip prevent compare put send")
@@ -111,17 +112,17 @@ def _from_table(
 
 
 def _agents(relation: Relation) -> int:
-    """Return how many of the two phrases can act."""
+    """Count how many of the two phrases name something that can act."""
     return sum(phrase.is_agent or phrase.kind == "name" for phrase in (relation.a, relation.b))
 
 
 def _may_change_places(relation: Relation) -> bool:
-    """Return whether each of two phrases could do to the other what the verb says."""
+    """Return whether each side of a relation could do to the other side what the verb says."""
     return relation.is_direct and _agents(relation) == 2 and _are_exchangeable(relation)
 
 
 def _are_exchangeable(relation: Relation) -> bool:
-    """Return whether two phrases share no word, and the verb agrees with both."""
+    """Return whether the two phrases share no word, and the verb fits both of them in number."""
     a, b, fact = relation.a, relation.b, relation.fact
     words = [set(phrase.said.lower().split()) - {"the", "a", "an", "of", "in"} for phrase in (a, b)]
     agrees = fact.tense in ("present", "perfect") or fact.passive or fact.lemma == "be" or not fact.alone
@@ -142,7 +143,7 @@ def _marked(phrase: Phrase) -> str:
 
 
 def _filled(template: str, a: Phrase, b: Phrase, extra: str, tense: str) -> str:
-    """Fill a template: A and B are the phrases, X the third one; a verb after * agrees with the phrase that opens."""
+    """Fill a template. A and B are the phrases, and X is `extra`. A verb after * agrees with the first phrase."""
     phrases = {"A": a, "B": b}
     parts = template.split()
     subject = phrases[parts[0]]
@@ -160,7 +161,7 @@ def _filled(template: str, a: Phrase, b: Phrase, extra: str, tense: str) -> str:
 
 
 def _table(rows: str) -> dict[str, list[str]]:
-    """Read lines of the form "keys: template | template", keys separated by commas."""
+    """Parse lines such as "keys: template | template", where commas separate the keys."""
     table: dict[str, list[str]] = {}
     for row in rows.strip().splitlines():
         keys, _, templates = row.partition(":")
@@ -278,7 +279,7 @@ owe X to: B *wait for X from A
 win X from: B *lose X to A
 steal X from: B *lose X to A
 """)
-"""Other ways to say a relation between two who can act, by `Relation.key`."""
+"""How to say a relation between two people or groups from the other side, by `Relation.key`."""
 FREE_CONVERSES = _table("""
 contain, include, comprise: B *be part of A | B *be found in A
 surround, enclose: B *be in the middle of A
@@ -314,7 +315,7 @@ be before, come before: B *be after A
 be after, come after: B *be before A
 flow into, drain into, empty into: B *receive the waters of A
 """)
-"""The same for things and places."""
+"""How to say a relation between things or places from the other side, by `Relation.key`."""
 CAUSES = _table("""
 cause, trigger, provoke, bring about: B *be the result of A | B *come from A | A *give rise to B
 lead to, result in: B *be the result of A | A *be the cause of B | B *come from A
@@ -322,4 +323,4 @@ result from, stem from, arise from, originate from, be due to: B *be the cause o
 be cause of, be reason for, be source of: B *be the result of A | B *come from A
 be result of, be consequence of, be effect of, be product of: B *be the cause of A | B *lead to A
 """)
-"""The same for causes and effects."""
+"""How to say a relation between cause and effect from the other side, by `Relation.key`."""

@@ -1,4 +1,4 @@
-"""Read a document for the rules: its sentences with their trees, the facts that they state, and pronouns."""
+"""Read a document for the rules: the trees of its sentences, the facts that they state, and whom pronouns refer to."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Fact:
         tree: The tree of the sentence.
         sentence: The number of the sentence.
         verb: The token of the verb.
-        opens: The first token of the verb group: an auxiliary, an adverb or the verb.
+        opens: The first token of the verb group, which is an auxiliary, an adverb or the verb.
         end: The last token of the clause (`Tree.end_of`).
         subject: The subject of the verb.
         tense: The tense, one of `TENSES`.
         passive: Whether the verb is passive.
-        alone: Whether this is the main clause, and the subject has no other verb.
+        alone: Whether this is the main clause and its subject has no other verb.
     """
 
     tree: Tree
@@ -68,7 +68,7 @@ class Fact:
 
     @property
     def finite(self) -> int:
-        """The first verb form: an auxiliary or the verb."""
+        """The token of the first verb form, which is an auxiliary or the verb itself."""
         auxiliaries = self.tree.all_children(self.verb, "aux", "auxpass")
         return auxiliaries[0] if auxiliaries else self.verb
 
@@ -93,7 +93,7 @@ class Fact:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the clause has something after its verb, and all that the verb needs."""
+        """Whether the clause has something after the verb, and everything that the verb needs."""
         needed = self.tree.all_children(self.verb, *_NEEDED)
         if not any(self.verb < token <= self.end for token in needed):
             return False
@@ -103,18 +103,18 @@ class Fact:
 
     @property
     def touched(self) -> tuple[int, ...]:
-        """The numbers of the sentences that have the fact and the antecedent of its subject."""
+        """The numbers of the sentences that state the fact and that say who its subject is, if that is a pronoun."""
         known_from = self.subject.known_from
         return (self.sentence,) if known_from is None else (known_from, self.sentence)
 
     def until(self, last: int) -> str:
-        """Return the clause after the subject up to the token `last`."""
+        """Return the part of the clause from after the subject up to the token `last`."""
         return self.lead + self.tree.text(self.opens, last)
 
     def rest(self, last: int) -> str:
-        """Return the clause after the token `last`, with the space before it.
+        """Return the part of the clause after the token `last`, with a space before.
 
-        Return "" unless adjuncts of the verb follow.
+        If what follows `last` is not an adjunct of the verb, return "".
         """
         if last >= self.end:
             return ""
@@ -132,11 +132,11 @@ class Relation:
 
     Attributes:
         fact: The fact that relates the phrases.
-        key: The verb ("beat", "take over"), also with a preposition ("lose to"), an object and a preposition ("buy X
-            from"), or a noun ("be father of").
+        key: The verb ("beat", "take over"), sometimes with a preposition ("lose to"), with an object and a preposition
+            ("buy X from"), or with a noun ("be father of").
         a: The subject. For a passive verb with "by", the agent.
         b: The object, or the phrase after the preposition.
-        extra: The object X.
+        extra: The object X, if `key` has one.
         is_direct: Whether `a` acts on `b` without a preposition.
     """
 
@@ -148,7 +148,7 @@ class Relation:
     is_direct: bool = False
 
     def exchanged(self) -> str:
-        """Return the sentence with both phrases exchanged."""
+        """Exchange the two phrases in the sentence."""
         first, second = sorted((self.a, self.b), key=lambda phrase: phrase.first)
         moved = first.as_object if self.fact.subject is first else first.text
         return self.fact.tree.replaced((first.first, first.last, second.text), (second.first, second.last, moved))
@@ -159,7 +159,7 @@ class Scene:
 
     Attributes:
         id: The id of the document.
-        text: Its sentences, through all paragraphs.
+        text: The sentences of all paragraphs.
     """
 
     def __init__(self, document: Document) -> None:
@@ -183,7 +183,7 @@ class Scene:
         return [Tree.of(sentence) for sentence in self._parsed]
 
     def facts(self, i: int) -> list[Fact]:
-        """Return the facts that sentence `i` states."""
+        """Find the facts that sentence `i` states."""
         if i not in self._facts:
             tree = self.trees[i]
             verbs = () if tree is None else (t for t, tag in enumerate(tree.tags) if tag[0] == "V")
@@ -192,14 +192,14 @@ class Scene:
         return self._facts[i]
 
     def clear_facts(self, i: int) -> list[Fact]:
-        """Return the facts that are complete and whose predicates do not refer to anything before."""
+        """Find the facts of sentence `i` that are complete and whose predicates do not refer to anything before."""
         if i not in self._clear:
             facts = (fact for fact in self.facts(i) if fact.is_complete)
             self._clear[i] = [fact for fact in facts if not _REFERS.search(fact.predicate)]
         return self._clear[i]
 
     def relations(self, i: int) -> list[Relation]:
-        """Return the related phrases in sentence `i`."""
+        """Find the relations between phrases that sentence `i` states."""
         if i not in self._relations:
             self._relations[i] = [relation for fact in self.facts(i) for relation in _relations(fact)]
         return self._relations[i]
@@ -225,7 +225,7 @@ class Scene:
         return Fact(tree, i, verb, opens, tree.end_of(verb), subject, tense, passive, alone)
 
     def _subject(self, tree: Tree, i: int, verb: int) -> Phrase | None:
-        """Return the subject of a verb: its own, that of the verb it is coordinated to, or the noun it describes."""
+        """Find the subject of a verb: its own, that of a verb joined to it by "and", or the noun that it describes."""
         own = tree.child(verb, "nsubj", "nsubjpass", "csubj", "expl")
         dep = tree.deps[verb]
         if own is None and dep == "conj":
@@ -239,10 +239,10 @@ class Scene:
         return self.antecedent(i, own) if tree.tags[own] == "PRP" else tree.phrase(own)
 
     def antecedent(self, i: int, pronoun: int) -> Phrase | None:
-        """Return "he" or "she" as a phrase with the name of the person that the pronoun refers to, if this is safe.
+        """Find the person to whom "he" or "she" refers, and return the pronoun as a phrase with this person's name.
 
-        It is safe if the subject of the sentences before is this person or the same pronoun, and if they name nobody
-        else.
+        Return None if the person is not certain. Each of the sentences before must have this person or the same pronoun
+        as its subject, and they must name nobody else.
         """
         tree = self.trees[i]
         word = "" if tree is None else tree.lower[pronoun]
@@ -278,7 +278,7 @@ def _holds(tree: Tree, verb: int) -> bool:
 
 
 def _form(tree: Tree, verb: int) -> tuple[str, bool]:
-    """Return the tense of a verb, "" if it has another form, and whether it is passive."""
+    """Return the tense of a verb ("" for a form without one of `TENSES`), and whether the verb is passive."""
     auxiliaries = tree.all_children(verb, "aux", "auxpass")
     if tree.deps[verb] == "acl":
         return "past", True
@@ -289,11 +289,11 @@ def _form(tree: Tree, verb: int) -> tuple[str, bool]:
 
 
 def _relations(fact: Fact) -> Iterator[Relation]:
-    """Yield the phrases that a fact relates."""
+    """Find the pairs of phrases that a fact relates."""
     tree, verb, subject = fact.tree, fact.verb, fact.subject
 
     def phrase_of(above: int | None, *deps: str) -> Phrase | None:
-        """Return the phrase with one of these labels below a token of the clause."""
+        """Find the phrase with one of these labels below a token of the clause."""
         noun = None if above is None else tree.child(above, *deps)
         phrase = None if noun is None or noun < verb else tree.phrase(noun)
         return None if phrase is None or phrase.last > fact.end else phrase

@@ -1,4 +1,4 @@
-"""Make statements about how many something applies to: all, most, some or none; both or one; at least or at most."""
+"""Make statements about how many a fact applies to: all, most, some, none, both, one, at least or at most so many."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _UNCLEAR = re.compile(
 
 
 def quantifiers(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Quantify a fact about a group: "the workers left" becomes "all of the workers" or "only some of the workers"."""
+    """Say for how many in a group a fact is true: "the workers" become "all" or "only some of the workers"."""
     for fact in scene.facts(i):
         tree, subject, finite = fact.tree, fact.subject, fact.tree.lower[fact.opens]
         group, predicate = subject.text, fact.predicate
@@ -88,7 +88,7 @@ def quantifiers(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 
 
 def original_quantifiers(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Change a quantifier that the text has: "most workers left"."""
+    """Change a quantifier that the text itself has, as in "most workers left"."""
     tree = scene.trees[i]
     clause = tree.clause(tree.root) if tree else None
     if tree is None or clause is None or clause.negated or not clause.tense or clause.end <= clause.verb:
@@ -138,7 +138,7 @@ _ONE_EACH = re.compile(
 
 
 def pairs(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Exclude one of two: "Anna and Eva came" becomes "Anna, but not Eva, came"."""
+    """Exclude one of two people or things: "Anna and Eva came" becomes "Anna, but not Eva, came"."""
     tree = scene.trees[i]
     clause = tree.clause(tree.root) if tree else None
     if tree is None or clause is None or clause.negated or clause.end != len(tree) - 2:
@@ -177,7 +177,7 @@ def pairs(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 
 
 def restrictions(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Say that a fact is true for one only, or for others, too: "only Anna came", "Anna, like others, came"."""
+    """Say that a fact is true of one only, or of others, too: "only Anna came", "Anna, like others, came"."""
     for fact in scene.facts(i):
         tree, subject, predicate = fact.tree, fact.subject, fact.predicate
         if not fact.alone or fact.tense != "past" or fact.passive or subject.known_from is not None:

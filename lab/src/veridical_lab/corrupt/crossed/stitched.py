@@ -1,4 +1,4 @@
-"""Make statements about what belongs together: subjects and predicates, and values and the facts they are about."""
+"""Make statements about what belongs together: a subject and its predicate, or a value and the fact it is about."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def stitched_subjects(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 
 
 def _with_parts(*parts: tuple[Fact, int, int, str]) -> dict[int, str]:
-    """Return the sentences of facts with some tokens replaced."""
+    """Replace some tokens in the sentences of facts."""
     by_sentence: dict[int, list[tuple[int, int, str]]] = {}
     trees = {fact.sentence: fact.tree for fact, *_ in parts}
     for fact, first, last, new in parts:
@@ -60,7 +60,7 @@ def _with_parts(*parts: tuple[Fact, int, int, str]) -> dict[int, str]:
 
 
 def _are_different(one: Fact, other: Fact) -> bool:
-    """Return whether the subjects of two facts are surely different and may change places."""
+    """Return whether the subjects of two facts are certainly different and could change places."""
     a, b = one.subject, other.subject
     together = one.sentence == other.sentence
     if a.plural != b.plural or a.is_agent != b.is_agent or one.predicate == other.predicate:
@@ -95,7 +95,7 @@ _AMOUNT = re.compile(r"[$£€]? ?[0-9][0-9,.]* ?(?:%|percent|million|billion)?"
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A value in the predicate of a fact, from token `first` to `last`; it may be exchanged within its `kind`."""
+    """A value in the predicate of a fact, from token `first` to `last`. Values of the same `kind` may change places."""
 
     fact: Fact
     first: int
@@ -109,7 +109,7 @@ class _Value:
         return parsed.text[parsed.starts[self.first] : parsed.ends[self.last]]
 
     def statement(self, value: str) -> str:
-        """Return the fact with another value."""
+        """State the fact with another value."""
         after = self.fact.tree.text(self.last + 1, self.fact.end)
         space = "" if re.match(r"[%,.;:)-]|['’]s", after) else " "
         return opened(
@@ -152,7 +152,7 @@ def _values(scene: Scene, i: int) -> Iterator[_Value]:
 
 
 def _kind(fact: Fact, first: int, last: int) -> str:
-    """Return what a value may be exchanged with: YEAR, NUMBER, PERSON …; "" for parts of names, lists and spans."""
+    """Return the kind of a value: YEAR, NUMBER, PERSON …, or "" for parts of names, lists and spans."""
     tree = fact.tree
     entity, text = tree.kinds[first], " ".join(tree.lower[first : last + 1])
     after = tree.lower[last + 1] if last < fact.end else ""

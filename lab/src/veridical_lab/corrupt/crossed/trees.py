@@ -1,4 +1,4 @@
-"""Read noun phrases, clauses and their tense from the dependency tree of a sentence."""
+"""Read noun phrases, clauses and the tense of verbs from the dependency tree of a sentence."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Phrase:
         last: The last token of the phrase.
         head: The head of the phrase.
         text: The text of the phrase as it stands inside a sentence.
-        plural: Whether verbs agree with the phrase in the plural.
-        kind: The kind of thing: person, group (teams, firms, countries …), place, name (of unknown kind) or thing.
-        name: The antecedent, if the phrase is a pronoun.
-        known_from: The number of the sentence that has this antecedent.
+        plural: Whether the phrase takes a verb in the plural.
+        kind: What it names: person, group (teams, firms, countries …), place, name (of unknown kind) or thing.
+        name: If the phrase is a pronoun, the name to which it refers.
+        known_from: The number of the sentence that has this name.
     """
 
     first: int
@@ -59,22 +59,22 @@ class Phrase:
 
     @property
     def said(self) -> str:
-        """The text that statements use for it."""
+        """What statements call the phrase: the name if it is a pronoun, and its text otherwise."""
         return self.name or self.text
 
     @property
     def as_object(self) -> str:
-        """Its text after a verb, such as "him" for "he"."""
+        """The text of the phrase after a verb, such as "him" for "he"."""
         return _OBJECTS.get(self.text, self.text)
 
     @property
     def is_agent(self) -> bool:
-        """Whether it can act, as people and groups can."""
+        """Whether the phrase names something that can act, that is, a person or a group."""
         return self.kind in ("person", "group")
 
     @property
     def is_indefinite(self) -> bool:
-        """Whether it has an indefinite article."""
+        """Whether the phrase begins with "a" or "an"."""
         return self.text.startswith(("a ", "an "))
 
 
@@ -84,14 +84,14 @@ class Clause:
 
     Attributes:
         verb: The verb.
-        finite: The first verb form, an auxiliary or the verb.
+        finite: The first verb form, which is an auxiliary or the verb.
         subject: The subject. None for a pronoun, and for a phrase that `Tree.phrase` cannot read.
         opens: The first token of the subject.
         closes: The last token of the subject.
         end: The last token of the clause (`Tree.end_of`).
         tense: One of `TENSES`, or "" for another verb form.
         passive: Whether the verb is passive.
-        negated: Whether it is negated.
+        negated: Whether the clause is negated.
     """
 
     verb: int
@@ -106,7 +106,7 @@ class Clause:
 
 
 def opened(text: str) -> str:
-    """Return a text with a capital as its first letter.
+    """Capitalise the first letter of a text.
 
     >>> opened("‹the dog› barked.")
     '‹The dog› barked.'
@@ -119,8 +119,8 @@ class Tree:
     """The dependency tree of one sentence. Tokens are given by their numbers.
 
     Attributes:
-        parsed: The parse.
-        root: The root.
+        parsed: The parse of the sentence.
+        root: The root of the tree.
         deps: `parsed.deps`.
         tags: `parsed.tags`.
         heads: `parsed.heads`.
@@ -128,8 +128,8 @@ class Tree:
         kinds: `parsed.kinds`.
         lower: The tokens in lower case.
         children: The children of each token, in order.
-        first: The first token below each token, or itself.
-        last: The last token below each token, or itself.
+        first: For each token, the first one among the token itself and all tokens below.
+        last: For each token, the last one among the token itself and all tokens below.
     """
 
     def __init__(self, parsed: ParsedSentence, root: int) -> None:
@@ -158,7 +158,7 @@ class Tree:
 
     @classmethod
     def of(cls, parsed: ParsedSentence) -> Tree | None:
-        """Return the tree of a plain statement.
+        """Build the tree of a plain statement.
 
         Return None for questions, speech, lists, fragments and long sentences.
         """
@@ -178,20 +178,20 @@ class Tree:
     # ------------------------------------------------------------------------------------------------ tokens
 
     def child(self, i: int, *deps: str) -> int | None:
-        """Return the first child of a token with one of these labels."""
+        """Return the first child of a token that has one of these labels, or None."""
         for child in self.children[i]:
             if self.deps[child] in deps:
                 return child
         return None
 
     def all_children(self, i: int, *deps: str) -> list[int]:
-        """Return the children of a token with one of these labels."""
+        """Return all children of a token that have one of these labels."""
         return [child for child in self.children[i] if self.deps[child] in deps]
 
     def text(self, first: int, last: int) -> str:
-        """Return the text of some tokens as it would be inside a sentence, without parts in brackets.
+        """Return the text of the tokens `first` to `last` as it would be inside a sentence, without parts in brackets.
 
-        If there is none, return "".
+        If `last` comes before `first`, return "".
         """
         if last < first:
             return ""
@@ -201,7 +201,7 @@ class Tree:
         return self.inside(text) if first == 0 else text
 
     def inside(self, text: str) -> str:
-        """Change the beginning of this sentence so that it can stand inside another sentence.
+        """Change `text`, the beginning of this sentence, so that it can stand inside another sentence.
 
         The first letter becomes lower case unless the first word is a name.
         """
@@ -216,9 +216,9 @@ class Tree:
         return text if keeps else text[:1].lower() + text[1:]
 
     def replaced(self, *parts: tuple[int, int, str]) -> str:
-        """Return the sentence with the tokens `first` to `last` replaced by a text, for each of `parts`.
+        """Replace parts of the sentence. Each part has a first and a last token and the new text for them.
 
-        If the beginning is replaced, it is capitalised. If a part is removed, the space before it is removed, too.
+        A new beginning gets a capital letter. If a part is removed, the space before the part is removed, too.
         """
         text, at, pieces = self.parsed.text, 0, []
         for first, last, new in sorted(parts):
@@ -228,7 +228,7 @@ class Tree:
         return opened("".join([*pieces, text[at:]]).lstrip())
 
     def is_whole(self, i: int) -> bool:
-        """Return whether the tokens below a token are contiguous."""
+        """Return whether a token and all tokens below it stand together without a gap."""
         count, below = 0, [i]
         while below:
             count += 1
@@ -238,9 +238,9 @@ class Tree:
     # ------------------------------------------------------------------------------------------------ noun phrases
 
     def phrase(self, head: int) -> Phrase | None:
-        """Return the noun phrase of a head, up to its first clause, apposition or adjunct.
+        """Read the noun phrase around the noun `head`, up to the first clause, apposition or adjunct in it.
 
-        Return None for pronouns, lists, vague or long phrases, and phrases whose parts are not contiguous.
+        Return None for pronouns, lists, vague or long phrases, and phrases whose parts do not stand together.
         """
         if head not in self._phrases:
             last = self._last_of_phrase(head)
@@ -281,7 +281,7 @@ class Tree:
         return last
 
     def _is_plain(self, token: int) -> bool:
-        """Return whether a part of a noun phrase has only nouns and their attributes, and nothing vague."""
+        """Return whether a part of a noun phrase consists of nouns and their attributes, without vague words."""
         if self.deps[token] not in _DEPENDENTS or self.lower[token] in VAGUE or self.tags[token] in _NOT_INSIDE:
             return False
         return all(map(self._is_plain, self.children[token]))
@@ -303,7 +303,7 @@ class Tree:
         return True
 
     def kind_of(self, head: int) -> str:
-        """Return the kind of a noun, as in `Phrase`."""
+        """Find out what a noun names, as in `Phrase.kind`."""
         lemma, word = self.lemmas[head].lower(), self.lower[head]
         if any(char.isdigit() for char in word):
             return "thing"
@@ -318,16 +318,16 @@ class Tree:
     # ------------------------------------------------------------------------------------------------ clauses
 
     def asserted(self, verb: int) -> bool:
-        """Return whether a clause is the main one, or coordinated to it."""
+        """Return whether the clause of a verb is the main clause or joined to it by "and" or the like."""
         token = verb
         while self.deps[token] == "conj":
             token = self.heads[token]
         return token == self.root and self.child(verb, "mark") is None
 
     def clause(self, verb: int) -> Clause | None:
-        """Return the clause of a verb.
+        """Read the clause of a verb.
 
-        Return None if it is not finite, or if it does not begin with a subject of its own.
+        Return None if the clause is not finite or does not begin with a subject of its own.
         """
         if verb not in self._clauses:
             self._clauses[verb] = self._clause(verb)
@@ -355,9 +355,9 @@ class Tree:
         )
 
     def end_of(self, verb: int) -> int:
-        """Return the last token of the clause of a verb.
+        """Find the last token of the clause of a verb.
 
-        The clause ends before the first comma, or before the first adverbial or coordinated clause, after the verb.
+        After the verb, the clause ends before the first comma or before the first adverbial or coordinated clause.
         """
         end = self.last[verb]
         for child in self.children[verb]:
@@ -380,14 +380,14 @@ class Tree:
         return self.deps[comma] == "punct" and (before_noun or self.child(head, "conj") is not None)
 
     def is_cut(self, verb: int, end: int) -> bool:
-        """Return whether a list, or a clause without its verb, is at the end of a clause that is cut there."""
+        """Return whether a list or another phrase is torn apart if the clause of `verb` is cut after `end`."""
         return any(
             (self.deps[t] == "conj" and verb < self.heads[t] <= end) or verb < self.first[t] <= end
             for t in range(end + 1, self.last[verb] + 1)
         )
 
     def tense_of(self, verb: int, auxiliaries: Sequence[int]) -> str:
-        """Return the tense of a verb with these auxiliaries, one of `TENSES`, or "" for other forms."""
+        """Return the tense, one of `TENSES`, of a verb with these auxiliaries, or "" for other forms."""
         forms = [self.lower[aux] for aux in auxiliaries if self.deps[aux] == "aux"]
         first = next((aux for aux in auxiliaries if self.deps[aux] == "auxpass"), verb)
         if not forms:

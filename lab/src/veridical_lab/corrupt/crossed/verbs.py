@@ -1,4 +1,4 @@
-"""Inflect English verbs, with a table for irregular verbs and rules for the others."""
+"""Inflect English verbs, irregular ones by a table and all others by rules."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ _ONE_SYLLABLE = re.compile(r"[^aeiou]*(?:qu)?[aeiou][^aeiouwxy]")
 
 
 def _stem(lemma: str) -> str:
-    """Return the base to which "ed" and "ing" are added, with its last consonant doubled where English does so."""
+    """Return the form to which "ed" and "ing" are added. The last consonant is doubled where English does so."""
     return lemma + lemma[-1] if lemma in _DOUBLED or _ONE_SYLLABLE.fullmatch(lemma) else lemma
 
 
 def past(lemma: str) -> str:
-    """Return the past form of a verb. For "be", it is the singular form.
+    """Return the past form of a verb. For "be", this is the singular "was".
 
     >>> [past(verb) for verb in ("defeat", "stop", "carry", "write", "be")]
     ['defeated', 'stopped', 'carried', 'wrote', 'was']
@@ -61,7 +61,7 @@ def past(lemma: str) -> str:
 
 
 def participle(lemma: str) -> str:
-    """Return the past participle.
+    """Return the past participle of a verb.
 
     >>> [participle(verb) for verb in ("defeat", "write", "be")]
     ['defeated', 'written', 'been']
@@ -80,7 +80,7 @@ def _regular(lemma: str) -> str:
 
 
 def gerund(lemma: str) -> str:
-    """Return the form in "ing".
+    """Return the form of a verb that ends in "ing".
 
     >>> [gerund(verb) for verb in ("write", "run", "be", "see", "die")]
     ['writing', 'running', 'being', 'seeing', 'dying']
@@ -93,7 +93,7 @@ def gerund(lemma: str) -> str:
 
 
 def third_person(lemma: str) -> str:
-    """Return the present form after "it".
+    """Return the present form of a verb that follows "it".
 
     >>> [third_person(verb) for verb in ("teach", "carry", "play", "have", "be")]
     ['teaches', 'carries', 'plays', 'has', 'is']
@@ -119,7 +119,7 @@ def conjugate(lemma: str, tense: str, plural: bool) -> str:
 
 
 def passive(lemma: str, tense: str, plural: bool) -> str:
-    """Return the finite passive form in the third person.
+    """Return the finite passive form of a verb in the third person.
 
     >>> passive("write", "perfect", True)
     'have been written'
