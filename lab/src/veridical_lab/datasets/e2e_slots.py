@@ -119,7 +119,7 @@ def stated_values(text: str, slots: Sequence[Slot]) -> list[Stated]:
     Words inside the names of `slots` are ignored. A name is wrong if it shares no word with any value of `slots`. It is
     looked for after "near" or a similar word. If the text never has the right name, it is also looked for as a subject.
 
-    >>> statements = stated("A cheap pub near Hyde Park.", [("name", "The Eagle"), ("food", "French")])
+    >>> statements = stated_values("A cheap pub near Hyde Park.", [("name", "The Eagle"), ("food", "French")])
     >>> [(s.name, s.meaning) for s in statements]
     [('eatType', 'pub'), ('priceRange', 'low'), ('near', 'Hyde Park')]
     """
