@@ -1,1 +1,1 @@
-"""Train detectors that learn from labelled text: data, optimisation, artifacts."""
+"""Train detectors on labelled text."""

@@ -1,6 +1,6 @@
-"""Run the training loop for a network or a small set of its weights: steps, early stopping on validation, checkpoints.
+"""Run the training loop, with early stopping on validation and with checkpoints, for a network or some of its weights.
 
-All randomness depends only on the seed and the step, so an interrupted training resumes with identical results.
+Random numbers depend only on the seed and the step, so an interrupted training resumes with identical results.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _REPORTED = 10  # steps between two lines of progress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """The steps of a training.
+    """How many steps a training takes, and when it evaluates.
 
     Attributes:
-        steps: The largest number of steps.
-        warmup: The number of steps until the peak learning rate, at most half of all steps.
-        evaluate_every: The number of steps between two evaluations.
-        patience: The number of evaluations without a new best before training ends.
+        steps: Train for at most this many steps.
+        warmup: The learning rate rises for this many steps, at most half of all steps.
+        evaluate_every: Take this many steps between two evaluations.
+        patience: Stop after this many evaluations without a better result.
         seed: The random seed.
-        cooldown: The fraction of the steps, at the end, over which the learning rate falls to 0.
+        cooldown: The learning rate falls to 0 over this last fraction of all steps.
     """
 
     steps: int
@@ -57,14 +57,14 @@ class Schedule:
 
     @classmethod
     def of(cls, options: Any) -> Schedule:
-        """Return the schedule in `options`, an object with attributes of the same names."""
+        """Build a schedule from `options`, an object with attributes of the same names."""
         return cls(
             **{field.name: getattr(options, field.name) for field in fields(cls) if hasattr(options, field.name)}
         )
 
 
 def bf16_products(model: LocalModel, *, wanted: bool) -> AbstractContextManager[object]:
-    """Compute the matrix products of an fp32 model in bf16, if you ask for it and the device computes in bf16."""
+    """While the context lasts, multiply an fp32 model's matrices in bf16, if `wanted` and if the device can."""
     import torch
 
     if not (wanted and model.dtype == torch.float32 and computes_bf16(model.device)):
@@ -77,9 +77,9 @@ class Tuning(ABC):
 
     Args:
         schedule: The steps of the training.
-        optimiser: The optimiser of all trained parameters. Its learning rates are the peak rates.
-        out: The folder that keeps the checkpoint.
-        progress: A function that receives lines of text that report progress.
+        optimiser: The optimiser of all trained parameters. Its learning rates are the highest rates of the training.
+        out: Where to keep the checkpoint.
+        progress: Called with lines of text that report progress.
     """
 
     def __init__(
@@ -113,17 +113,17 @@ class Tuning(ABC):
 
     @abstractmethod
     def loss(self, step: int) -> tuple[torch.Tensor, int]:
-        """Return the loss of a step, and the number of tokens it reads."""
+        """Compute the loss of a step. Also return how many tokens the step reads."""
 
     @abstractmethod
     def figures(self) -> tuple[dict[str, Any], str]:
-        """Evaluate the weights on validation. Return figures and a line of text. A higher "figure" is better."""
+        """Evaluate the weights on validation. Return figures, of which "figure" should be high, and a line of text."""
 
     def run(self, *, stop: Callable[[], bool] | None = None, checkpoint_minutes: float = 10.0) -> None:
-        """Take all steps that are left, then set the best weights.
+        """Take all steps that are left, then go back to the best weights.
 
         Raises:
-            TrainingStopped: `stop`, which is asked after each step, returned true. A checkpoint is saved first.
+            TrainingStopped: `stop` returned true. It is asked after each step, and a checkpoint is saved first.
         """
         self.resume()
         for step in remaining_steps(
@@ -142,7 +142,7 @@ class Tuning(ABC):
         self.set_weights(self.best_weights)
 
     def take_step(self, step: int) -> None:
-        """Take one optimiser step."""
+        """Take one step with the optimiser."""
         import torch
 
         started = time.monotonic()
@@ -167,7 +167,7 @@ class Tuning(ABC):
             self._since = []
 
     def evaluate(self) -> None:
-        """Evaluate on validation. If the figure is the best so far, keep the weights."""
+        """Evaluate on the validation part. If the figure is the best so far, keep a copy of the weights."""
         figures, shown = self.figures()
         value, reached = figures["figure"], self.reached
         reached.history.append({"step": reached.step, **figures})
@@ -180,7 +180,7 @@ class Tuning(ABC):
         self.save_checkpoint()
 
     def save_checkpoint(self) -> None:
-        """Save everything that resuming needs."""
+        """Save everything that is needed to resume."""
         weights = {"now": self.weights, "best": self.best_weights}
         states = [self.optimiser.state.get(parameter, {}) for parameter in self.parameters]
         save_checkpoint(self.out / CHECKPOINT, self.identity, self.reached, weights, states)
