@@ -218,7 +218,7 @@ class FeatureDetector:
     def judge_spans(self, cases: Sequence[Case], spans: Sequence[Sequence[Span]]) -> list[Judgement]:
         """Judge each case, with a verdict on each of `spans`.
 
-        The features of a span are means over its words.
+        The features of a span are pooled from its words and tokens.
         """
         return self._judge(cases, spans)
 
