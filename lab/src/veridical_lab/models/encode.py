@@ -1,8 +1,7 @@
 """Encode a case as one text of token ids, and find the characters of response or sources behind each token.
 
-Prompt and response are tokenised together, because the model was trained on texts tokenised as a whole. For an
-encoder-decoder, the two sides are tokenised separately. Sources that are too long for the model are read in windows.
-The response is never cut.
+Prompt and response are tokenised together, so that the model sees familiar tokens. For an encoder-decoder, the two
+sides are tokenised separately. Sources that are too long for the model are read in windows. The response is never cut.
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ def mask_in_turn(
     Args:
         model: A masked language model (`load(…, kinds=("masked",))`).
         texts: The texts.
-        stretches: The spans to mask in each text. All tokens that share a character with a span are masked together.
-            Around the span, a text longer than the model's limit is cut.
+        stretches: The spans to mask in each text. All tokens that share a character with a span are masked together. Of
+            a text longer than the model's limit, only a part around the span is read.
         left_only: Whether to hide the text after the stretch from the model.
         max_batch_tokens: A batch may have at most this many tokens, including padding. Default: depends on the device.
 

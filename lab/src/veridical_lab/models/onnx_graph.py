@@ -1,4 +1,4 @@
-"""Rewrite exported graphs: make attention one operator, the last layer compute only some tokens, and matrices int8."""
+"""Rewrite exported graphs: join attention, compute the last layer for some tokens only, and put matrices in int8."""
 
 from __future__ import annotations
 

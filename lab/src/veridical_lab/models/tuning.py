@@ -164,8 +164,8 @@ def rectangle(model: LocalModel, rows: Sequence[Sequence[int]]) -> tuple[torch.T
 def last_logits(model: LocalModel, rows: Sequence[Sequence[int]], count: int) -> torch.Tensor:
     """Compute the logits after each of the last `count` tokens of rows, to be differentiated, in fp32.
 
-    They predict the next token. For a row shorter than `count`, the values before its start mean nothing. The result
-    has *shape* (rows, count, vocabulary).
+    These logits predict the next token. For a row shorter than `count`, the values before its start mean nothing. The
+    result has *shape* (rows, count, vocabulary).
     """
     ids, mask = rectangle(model, rows)
     options: dict[str, Any] = {"attention_mask": mask, "use_cache": False}
