@@ -223,7 +223,7 @@ class _Run:
                 break
 
     def _active_states(self, states: torch.Tensor, tokens: slice) -> torch.Tensor | list[torch.Tensor]:
-        """Return the states of sublayers still in training. On a CPU, they are views: copies may be gigabytes."""
+        """Return the states of sublayers in training. On a CPU, these are views, because copies may be gigabytes."""
         if not states.is_cuda:
             return [states[i, tokens] for i in self.active.tolist()]
         return states[:, tokens] if len(self.active) == len(self.loss) else states[self.active, tokens]

@@ -23,7 +23,7 @@ __all__ = ["AnalysisConfig", "dataset_of", "objectives_of", "read_data"]
 
 @dataclass(frozen=True, slots=True)
 class AnalysisConfig(ProbeConfig):
-    """Options that all analyses share. Those of `ProbeConfig` they also share with training.
+    """Options that all analyses share. Training shares those of `ProbeConfig`, too.
 
     Attributes:
         store: A folder of stores, with one store for each model and data set. Default: activations are held in memory.
