@@ -102,7 +102,7 @@ def _cell(text: str) -> str:
 
 
 def loop_tables(rows: Sequence[dict[str, Any]]) -> list[Table]:
-    """Make tables of rounds, annotators and repetitions from the rows of a simulated loop."""
+    """Make tables of a simulated loop's rounds, annotators and repetitions (rows of `benchmarks/annotate_loop.py`)."""
     rounds: list[list[str]] = []
     people: list[list[str]] = []
     others: list[list[str]] = []

@@ -1,4 +1,4 @@
-"""Show result rows as one HTML page, with tables and plots. This needs the extra `plots`."""
+"""Show result rows as one HTML page, with tables, and plots of curves and groups. This needs the extra `plots`."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def roc_plot(rows: Sequence[ResultRow]) -> str | None:
 
 
 def reliability_plot(rows: Sequence[ResultRow]) -> str | None:
-    """Plot the reliability curves of rows on one data set: how many responses of a mean score are hallucinated.
+    """Plot the reliability curves of rows on one data set: the share of hallucinated responses by mean score.
 
     Return None if no row has a curve.
     """
