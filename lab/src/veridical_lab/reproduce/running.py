@@ -143,7 +143,7 @@ def commands_of(version: Version, setting: Setting) -> tuple[str, ...]:
 
 
 def reproduce(paper: str, exhibit: Exhibit, data: str, setting: Setting, *, measure: bool = True) -> Reproduction:
-    """Reproduce a table or figure: run the commands that still have to run, and collect the figures.
+    """Reproduce a table or figure: run its commands unless its figures exist already, and collect the figures.
 
     Args:
         paper: The name of the paper.
