@@ -43,9 +43,10 @@ class Refusals:
     Attributes:
         threshold: A score from this one on counts as a match. It was chosen for a recall of 0.9 on half of the
             questions.
-        matched: How many of the other "on" questions match a topic.
-        right: How many of the other "on" questions match their own topic, or a topic that shares an argument with it.
-        false_matches: How many of the other "off" and "lacking" questions match a topic.
+        matched: The proportion of the other "on" questions that match a topic.
+        right: The proportion of the other "on" questions that match their own topic, or a topic that shares an argument
+            with it.
+        false_matches: The proportion of the other "off" and "lacking" questions that match a topic.
         counts: On how many questions of each kind this was measured.
     """
 
