@@ -1,1 +1,1 @@
-"""Train detectors on labelled text."""
+"""Train detectors on labelled text: make the data, optimise, and write the result to a folder."""

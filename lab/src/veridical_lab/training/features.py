@@ -69,7 +69,7 @@ class FeatureOptions:
         features: Which features to use. `probability` is set to suit the model.
         tagger: "rules" or "spacy:PIPELINE".
         unit: What a label applies to: each "word", or the judged part of a response as one "phrase" (HaDes). "auto"
-            takes the phrase if gold judges only one, and words otherwise.
+            takes the phrase if gold judges a single short one, and words otherwise.
         balanced: Whether to give both classes the same total weight.
         criterion: Choose thresholds that are best on the validation part by this criterion
             (`metrics.thresholding.CRITERIA`).
@@ -255,7 +255,7 @@ def make_extractor(train: Sequence[Example], options: FeatureOptions, inputs: In
 
 
 def fit_classifier(train: FeatureTable, valid: FeatureTable, options: FeatureOptions) -> tuple[LinearClassifier, float]:
-    """Fit classifiers with several regularisation strengths. Return the best by ROC AUC on `valid`, and its strength."""
+    """Fit classifiers with more and less regularisation. Return the best by ROC AUC on `valid`, and its strength."""
     try:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import SGDClassifier

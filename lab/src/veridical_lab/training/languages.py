@@ -42,8 +42,8 @@ def in_languages(
 
     * "answers_XX": answers in the language XX.
     * "answers_in_place_XX": answers whose source is only the sentences around them.
-    * "exchanged_XX": sentences of their passages. In half of them, the rival takes the place of the answer, or a number
-      is changed.
+    * "exchanged_XX": sentences of their passages. In half of them or more, the rival takes the place of the answer, or
+      a number is changed.
     * "answers_translated", "answer_statements" and "pawsx_XX".
 
     Args:
@@ -150,7 +150,7 @@ def _number(example: Example) -> str:
 
 
 def _exchanged(right: Example, wrong: Example, draw: random.Random) -> Iterator[Example]:
-    """Yield the sentence with the answer, and the same sentence with the rival in the answer's place."""
+    """Yield the sentence of the answer with the rival in its place, and sometimes the sentence as it is."""
     passage, answer, other = right.case.sources[0].text, right.case.response, wrong.case.response
     sentence = _sentence(passage, passage.find(answer), answer)
     if sentence is None or sentence.count(answer) != 1 or other in sentence:

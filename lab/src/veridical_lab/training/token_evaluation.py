@@ -135,8 +135,8 @@ def fit_scales(judged: Sequence[tuple[Example, ScoredResponse]], criterion: str)
 
     Returns:
         A dictionary, and notes on levels that could not be fitted. The dictionary has scales for "span" and "response",
-        and for "contradiction" if it could be fitted. "response_by" tells which logit stands for a response, because
-        its ROC AUC is higher: the logit of the head for responses ("whole") or of the worst unit ("worst").
+        and for "contradiction" if it could be fitted. "response_by" tells which logit stands for a response, chosen by
+        ROC AUC: the logit of the head for responses ("whole") or of the worst unit ("worst").
     """
     tables = labelled_logits(judged)
     by_whole, by_worst = _auc(tables["whole"]), _auc(tables["worst"])
