@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import veridical
+import veridical_lab
 from tests import docs_generated
 from tests.processes import run_code
 from veridical.detectors.default.detector import PACKAGED
@@ -25,8 +26,12 @@ EXAMPLES = [
     for page in PAGES
     for match in re.finditer(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
 ]
-SRC = Path(veridical.__file__).parent
-MODULES = [".".join(["veridical", *p.relative_to(SRC).with_suffix("").parts]) for p in sorted(SRC.rglob("*.py"))]
+PACKAGES = [Path(package.__file__).parent for package in (veridical, veridical_lab)]
+MODULES = [
+    ".".join([folder.name, *path.relative_to(folder).with_suffix("").parts])
+    for folder in PACKAGES
+    for path in sorted(folder.rglob("*.py"))
+]
 
 
 @pytest.mark.parametrize("code", EXAMPLES)

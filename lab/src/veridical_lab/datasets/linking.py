@@ -13,7 +13,7 @@ def linked(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     Which name stands for a group depends on the order of the pairs.
 
     >>> linked([("a", "b"), ("c", "d"), ("e", "b")])
-    {'a': 'b', 'b': 'b', 'c': 'd', 'd': 'd', 'e': 'b'}
+    {'b': 'b', 'a': 'b', 'd': 'd', 'c': 'd', 'e': 'b'}
     """
     above: dict[str, str] = {}
 

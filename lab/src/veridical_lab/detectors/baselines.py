@@ -1,7 +1,7 @@
-"""Baselines that every detector must beat: the response's length or words alone, a coin, and a constant answer.
+"""Baselines that every detector must beat: length or words of the response alone, a coin, and a constant answer.
 
-No baseline reads the sources. Their scores contain no knowledge, except for those of the words. Only the order of the
-scores (length) or the proportion above the threshold (coin, majority) means anything.
+No baseline reads the sources, and only the baseline of words has learned anything. In the scores of the others, only
+the order (length) or the share above the threshold (coin, majority) means anything.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Length:
     info: ClassVar[DetectorInfo] = DetectorInfo((Level.RESPONSE,), needs_sources=False)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case with one response-level score."""
+        """Judge each case, with one score for the response."""
         counts = [len(words(case.response)) for case in cases]
         return [
             Judgement(case.id, self.name, n / (n + 1)) if n else _empty(case, self.name)
@@ -44,15 +44,14 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class Coin:
-    """Baseline: flags at random with probability p; coin alone flags everything (p = 1).
+    """Baseline: flags at random with probability p. Plain `coin` flags everything (p = 1).
 
-    If the prevalence is q, a coin has precision q and recall p, so F1 = 2qp / (q + p) grows with p. Among the coins
-    that CH-Wang et al. 2024 (§5.2) try on validation data, p = 1 therefore has the highest F1 of responses and of
-    tokens. A lower p can be better for F1-Sp, because its precision is a mean over predicted spans.
+    If a share q of the items is hallucinated, a coin has precision q and recall p, so F1 = 2qp / (q + p) grows with p.
+    Of the coins that CH-Wang et al. 2024 (§5.2) try on validation data, p = 1 therefore has the highest F1 on responses
+    and on tokens. A lower p can be better for F1-Sp, because the precision of F1-Sp is a mean over predicted spans.
 
-    Scores are uniform, from 0.5 for flagged items and below 0.5 for the rest. If you fit a threshold for a metric
-    (`bench --fit f1`), you get the best coin for this metric. The scores are seeded by the case, and their ROC AUC is
-    at chance.
+    Scores are drawn uniformly, from 0.5 for flagged items and below 0.5 for the rest. Fit a threshold for a metric
+    (`bench --fit f1`) to get the best coin for this metric. The case seeds the draw, and the ROC AUC is at chance.
     """
 
     name: str = "coin"
@@ -62,7 +61,7 @@ class Coin:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Coin:
-        """Return the detector for `coin`, or `coin:P` with P in [0, 1]."""
+        """Build the detector from `coin`, or from `coin:P` with P in [0, 1]."""
         try:
             p = float(spec.accept(values=1).value or 1.0)
         except ValueError:
@@ -72,7 +71,7 @@ class Coin:
         return cls(str(spec), p)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case with one response-level score and one score per word."""
+        """Judge each case, with one score for the response and one for each word."""
         return [self._one(case) for case in cases]
 
     def _one(self, case: Case) -> Judgement:
@@ -106,7 +105,7 @@ class Majority:
         return cls(str(spec), answers[answer])
 
     def fit(self, examples: Iterable[Example]) -> Majority:
-        """Return the baseline that gives the answer of most labelled (validation) responses."""
+        """Build the baseline that gives the more frequent answer among labelled (validation) responses."""
         golds = [example.gold.hallucination for example in examples]
         labels = [score >= GOLD_THRESHOLD for score in golds if score is not None]
         if not labels:
@@ -114,7 +113,7 @@ class Majority:
         return Majority(self.name, float(2 * sum(labels) > len(labels)))
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge every response and every word with the same score."""
+        """Give every response and every word the same score."""
         judgements = []
         for case in cases:
             spans = words(case.response)
@@ -128,10 +127,10 @@ class Majority:
 
 @dataclass(frozen=True, slots=True)
 class ResponseWords:
-    """Baseline: words and word pairs of the response, learned from labelled ones (`bench`); never sees the sources.
+    """Baseline: learns words and word pairs of hallucinated responses from labelled ones (`bench`), without sources.
 
-    It is a logistic regression (scikit-learn). If a detector is no better than this on the same data, it has learned
-    nothing about support.
+    This is a logistic regression (scikit-learn). A detector that does no better on the same data has learned nothing
+    about support.
     """
 
     name: str = "response_words"
@@ -139,7 +138,7 @@ class ResponseWords:
     info: ClassVar[DetectorInfo] = DetectorInfo((Level.RESPONSE,), needs_training=True, needs_sources=False)
 
     def fit(self, examples: Iterable[Example]) -> ResponseWords:
-        """Learn from the examples with a response-level label. If they are all of one class, nothing can be judged."""
+        """Learn from the examples whose response is labelled. If all labels are the same, nothing can be judged."""
         try:
             from sklearn.feature_extraction.text import CountVectorizer
             from sklearn.linear_model import LogisticRegression
@@ -155,7 +154,7 @@ class ResponseWords:
         return replace(self, model=model.fit([text for text, _ in labelled], labels))
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case with one response-level score. Before `fit`, nothing is judged."""
+        """Judge each case, with one score for the response. Before `fit`, nothing is judged."""
         note = "response_words judges only what `veridical bench` fits it for: no labelled responses of both classes"
         if self.model is None:
             return [Judgement(case.id, self.name, judged=(), notes=(note,)) for case in cases]

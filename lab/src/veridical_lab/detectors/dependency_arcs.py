@@ -1,8 +1,8 @@
-"""Find dependency arcs of the response that the sources do not have, where known words are joined in a new way.
+"""Find words that the response joins in a way that no source does, by comparing dependency arcs.
 
-This follows Goyal and Durrett 2020 (DAE), a baseline of CH-Wang et al. 2024, §5.2. DAE trains a model to decide whether
-an arc is entailed. Here, nothing is trained: an arc between two content words is supported if these words are close to
-each other in the parse of a source sentence.
+An arc joins a word to its head in the parse of a sentence. This follows Goyal and Durrett 2020 (DAE), a baseline of
+CH-Wang et al. 2024, §5.2. DAE trains a model to decide whether an arc is entailed. Here, nothing is trained: an arc
+between two content words is supported if these words are close to each other in the parse of a source sentence.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _KEYS = {word: (f"={word}",) for word in ("not", "won")}
 
 
 class Parser(Protocol):
-    """Gives the words of sentences and their heads."""
+    """Finds the words of sentences and the head of each word."""
 
     def parse(self, texts: Sequence[str]) -> list[list[tuple[Span, int]]]:
-        """Return, for each text, its words with the index of each word's head. The root is its own head."""
+        """Parse each text into its words, each with the index of its head. The root is its own head."""
         ...
 
     def identity(self) -> str:
-        """Return a text that is equal for parsers that give the same parses."""
+        """Identify the parser: parsers that give the same parses have the same identity."""
         ...
 
 
 class SpacyParser:
-    """The dependency parser of a spaCy pipeline. `pipeline` is its folder, or the name of an installed one."""
+    """The dependency parser of a spaCy pipeline. `pipeline` is a folder, or the name of an installed pipeline."""
 
     def __init__(self, pipeline: str) -> None:
         self.pipeline = pipeline
@@ -58,7 +58,7 @@ class SpacyParser:
         return identity_of(self._nlp)
 
     def parse(self, texts: Sequence[str]) -> list[list[tuple[Span, int]]]:
-        """Return, for each text, its words with the index of each word's head. The root is its own head."""
+        """Parse each text into its words, each with the index of its head. The root is its own head."""
         docs = self._nlp.pipe(texts, batch_size=64)
         return [[(Span(token.idx, token.idx + len(token)), token.head.i) for token in doc] for doc in docs]
 
@@ -76,10 +76,10 @@ class _Sentence:
     def of(cls, text: str, parsed: Sequence[tuple[Span, int]]) -> _Sentence:
         """Keep the content words of a sentence.
 
-        A word below a function word gets the next content word above ("opened [in] 1889").
+        A word below a function word is joined to the next content word above ("opened [in] 1889").
 
-        If there is no content word above, it gets the first content word below the same function word ("big" on "Rome"
-        in "Rome is big").
+        If there is none, it is joined to the first content word below the same function word ("big" to "Rome" in "Rome
+        is big").
         """
         folded = [_NOT_STOPPED.get(form, form) for form in (fold(span.of(text)) for span, _ in parsed)]
         word_keys = [_KEYS.get(form) or keys(form) if any(map(str.isalnum, form)) else () for form in folded]
@@ -113,7 +113,7 @@ class _Sentence:
         return path
 
     def distance(self, one: int, other: int) -> int | None:
-        """Return the number of arcs between two words; None if no path joins them."""
+        """Count the arcs between two words. None if no path joins them."""
         above, below = self.path(one), self.path(other)
         met = next((word for word in above if word in below), None)
         return None if met is None else above.index(met) + below.index(met)
@@ -123,11 +123,11 @@ _Places = dict[str, list[tuple[str, int, _Sentence, int]]]  # by key: source, st
 
 
 class DependencyArcs:
-    """Arcs between content words that no source sentence has: `dependency_arcs[:PIPELINE]`, a spaCy pipeline.
+    """Finds arcs between content words that no source sentence has (`dependency_arcs[:PIPELINE]`, a spaCy pipeline).
 
-    An arc of the response scores 1 - 1/d, where d is the smallest distance of its two words in the parse of a source
-    sentence. If an arc joins them there, too, the score is 0. If no sentence has both words, it is 1. The score of a
-    word is the mean over its arcs, and the score of the response is the mean over all arcs.
+    An arc of the response scores 1 - 1/d. Here, d is the smallest number of arcs between the same two words in a source
+    sentence, so the score is 0 if an arc joins them there, too. If no source sentence has both words, the arc scores 1.
+    The score of a word is the mean over its arcs, and the score of the response is the mean over all arcs.
 
     Args:
         parser: The parser, or the folder or name of a spaCy pipeline.
@@ -142,7 +142,7 @@ class DependencyArcs:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> DependencyArcs:
-        """Return the detector for `dependency_arcs[:PIPELINE]`."""
+        """Build the detector from `dependency_arcs[:PIPELINE]`."""
         return cls(spec.accept(values=1).value or "en_core_web_sm")
 
     def fingerprint(self) -> dict[str, str]:
@@ -183,7 +183,7 @@ class DependencyArcs:
         return Judgement(case.id, self.name, sum(of_response) / len(of_response), verdicts=tuple(verdicts))
 
     def _places(self, sources: Sequence[Source], cut: dict[str, list[Span]]) -> _Places:
-        """Return where each key is in the sources; a repeated sentence adds nothing."""
+        """Find the places of each key in the sources. A repeated sentence adds no places."""
         first: dict[int, tuple[str, int, _Sentence]] = {}
         for source in sources:
             for piece in cut[source.text]:
@@ -206,7 +206,7 @@ def _verdict(
     *,
     in_sources: bool,
 ) -> Verdict:
-    """Return the verdict on a word by its arcs: the score, the other word, and the evidence of each."""
+    """Judge a word by its arcs, each given as its score, its other word, and its evidence."""
     span = sentence.words[word].shift(start)
     if not arcs:  # the only content word of its sentence
         return Verdict(span, 0.0 if in_sources else 1.0)
@@ -221,14 +221,14 @@ def _verdict(
 
 
 def _pieces(text: str) -> Iterator[Span]:
-    """Yield the sentences of a text; very long ones in parts."""
+    """Yield the sentences of a text, and cut very long ones into parts."""
     for span in sentences(text):
         for start, end in pairwise([*range(span.start, span.end, _LONGEST), span.end]):
             yield Span(start, end)
 
 
 def _arc(child: Sequence[str], head: Sequence[str], places: _Places) -> tuple[float, Evidence | None]:
-    """Return the score of an arc, and the hull of the closest words in a source sentence as evidence."""
+    """Score an arc. The evidence is the stretch of a source sentence from one of its two words to the other."""
     best, evidence = 1.0, None
     others: dict[int, list[int]] = {}
     for key in head:

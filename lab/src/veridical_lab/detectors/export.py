@@ -1,4 +1,4 @@
-"""Write Veridical's classifiers as ONNX files into their folders, and check each file against the original."""
+"""Export Veridical's classifiers to ONNX files in their own folders, and check each file against the original."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def export(
     *,
     rounded_for: Sequence[Case] = (),
 ) -> OnnxExport:
-    """Write a classifier as an ONNX file into its folder, from its weights in fp32 on the CPU.
+    """Export a classifier to an ONNX file in its own folder. It is loaded in fp32 on the CPU for this.
 
     Args:
         classifier: The classifier to export.
         precision: "fp32" or "int8".
-        rounded_for: For a token classifier in int8, about a hundred cases like those that it will judge. Its weights
-            are rounded for these cases (`models.rounding`). Without them, each weight is rounded separately.
+        rounded_for: About a hundred cases like those to be judged. The weights of a token classifier in int8 are
+            rounded to suit these cases (`models.rounding`). Without such cases, each weight is rounded by itself.
 
     Raises:
-        InputError: The file does not compute the same results.
+        InputError: The file and the original give different results.
         MissingExtraError: onnx or onnxscript is not installed.
     """
     if isinstance(classifier, Tokens):

@@ -1,6 +1,6 @@
-"""Compare the attributes that a description of a place states, such as area[riverside], with the given attributes.
+"""Compare what a restaurant description says with the given attributes, such as area[riverside].
 
-This works by rules on the words of English restaurant descriptions (the E2E set), without training and without a model.
+Fixed rules on the words of English restaurant descriptions (the E2E set) do this, with no training and no model.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["Slots"]
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """Attributes of restaurant descriptions (E2E) that the response states wrongly, adds or leaves out, by rule.
+    """Finds attributes that a restaurant description (E2E) gets wrong, invents or leaves out, by fixed rules.
 
-    Each source is one attribute, written "name[value]". If the response states a value that no attribute has, the place
-    has a verdict with score 1. If the response does not state an attribute that it should cover, the attribute has an
-    omission with score 1. Vague mentions ("affordable") are not judged, and there is no verdict on text about other
-    things ("friendly staff").
+    Each source is one attribute, written "name[value]". A value that the response states but no attribute has gets a
+    verdict with score 1 at its place in the response. An attribute that the response should cover but does not state
+    gets an omission with score 1. Vague mentions ("affordable") are not judged, and text about other things ("friendly
+    staff") gets no verdict.
     """
 
     name: str = "slots"
@@ -62,7 +62,7 @@ class Slots:
 
 
 def _added(case: Case, slots: Sequence[Slot], statements: Sequence[Stated]) -> list[Verdict]:
-    """Return a verdict for each value that the response states and no attribute has."""
+    """Give a verdict to each value that the response states but no attribute has."""
     given_meanings = {(name, meaning((name, value))) for name, value in slots}
     verdicts = []
     for statement in sorted(statements, key=lambda s: s.span):
@@ -82,7 +82,7 @@ def _added(case: Case, slots: Sequence[Slot], statements: Sequence[Stated]) -> l
 
 
 def _left_out(case: Case, slots: Sequence[Slot], statements: Sequence[Stated]) -> list[Omission]:
-    """Return an omission, of score 0 or 1, for each attribute to cover that is not mentioned vaguely."""
+    """Give an omission with score 0 or 1 to each attribute to cover, except those that are only mentioned vaguely."""
     stated_meanings = {(statement.name, statement.meaning) for statement in statements}
     omissions = []
     for source, slot, places in zip(case.sources, slots, place_slots(case.response, slots), strict=True):

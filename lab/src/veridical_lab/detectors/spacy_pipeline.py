@@ -1,4 +1,4 @@
-"""Load a spaCy pipeline that the user has, and identify it."""
+"""Load a spaCy pipeline of the user, and identify it by language, name and version."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def load_pipeline(name: str, *, exclude: Sequence[str], needs: Sequence[str], wh
     """Load a spaCy pipeline from its folder, or by name if it is installed.
 
     Args:
-        name: The folder or name of the pipeline.
+        name: The folder of the pipeline, or its name if it is installed.
         exclude: The components to leave out.
         needs: Components of which the pipeline must have at least one.
-        what: A name for these components in messages.
+        what: What messages call the needed components.
 
     Raises:
         MissingExtraError: spaCy is not installed.
@@ -40,5 +40,5 @@ def load_pipeline(name: str, *, exclude: Sequence[str], needs: Sequence[str], wh
 
 
 def identity_of(pipeline: Any) -> str:
-    """Return language, name and version of a pipeline."""
+    """Join language, name and version of a pipeline into one text."""
     return f"spacy:{pipeline.meta['lang']}_{pipeline.meta['name']}-{pipeline.meta['version']}"

@@ -1,7 +1,7 @@
 """Tune a frozen language model with small sets of weights, by `peft`: soft prompts and LoRA.
 
-The vectors of a soft prompt are used like tokens: they have ids after those of the vocabulary. Any code that runs token
-ids (with a cache, with shared beginnings) can therefore also run a tuned model.
+A soft prompt consists of trained vectors before the text. They are used like tokens, with ids after those of the
+vocabulary. Any code that runs token ids (with a cache, with shared beginnings) can therefore run a tuned model, too.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ _ADAPTER = "default"
 
 
 def own_copy(model: LocalModel) -> LocalModel:
-    """Return the model with its own copy of the weights, so that you can change them."""
+    """Copy the weights of a model, so that you can change them."""
     return replace(model, model=copy.deepcopy(model.model))
 
 
 def frequent_tokens(model: LocalModel, count: int, seed: int) -> list[int]:
-    """Draw ids of frequent tokens that are a word or a part of a word, without repeats.
+    """Draw ids of frequent tokens that are words or parts of words, without repeats.
 
     Vocabularies of BPE, WordPiece and Unigram are ordered by frequency, so the first ids are frequent. If there are
-    fewer such tokens than requested, ids are repeated.
+    fewer than `count` such tokens, ids are repeated.
     """
     tokenizer = model.tokenizer
     special = set(tokenizer.all_special_ids)
@@ -115,7 +115,7 @@ def _wrapped(model: Any, config: Any) -> Any:
 
 
 def tuned_weights(tuned: Any) -> dict[str, torch.Tensor]:
-    """Return the trainable weights of a `peft` model, by their names in `peft`'s files. They are not copied."""
+    """Return the trainable weights of a `peft` model by their names in `peft`'s files, without copying them."""
     weights: dict[str, torch.Tensor] = _peft().get_peft_model_state_dict(tuned, save_embedding_layers=False)
     return weights
 
@@ -127,7 +127,7 @@ def set_tuned_weights(tuned: Any, weights: Mapping[str, torch.Tensor]) -> None:
 
 @contextmanager
 def virtual_tokens(model: LocalModel, vectors: torch.Tensor) -> Iterator[range]:
-    """Yield ids that stand for `vectors`, *shape* (tokens, width), in every pass while the context lasts."""
+    """While the context lasts, yield ids that stand for `vectors`, *shape* (tokens, width), in every pass."""
     import torch
 
     embedding = model.model.get_input_embeddings()
@@ -147,7 +147,7 @@ def virtual_tokens(model: LocalModel, vectors: torch.Tensor) -> Iterator[range]:
 
 
 def rectangle(model: LocalModel, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return rows of ids with padding (on the left for a decoder), and the mask. *Shape:* (rows, tokens) each"""
+    """Pad rows of ids (on the left for a decoder), and return them with the mask. *Shape:* (rows, tokens) each"""
     import torch
 
     width = max(map(len, rows))
@@ -162,10 +162,10 @@ def rectangle(model: LocalModel, rows: Sequence[Sequence[int]]) -> tuple[torch.T
 
 
 def last_logits(model: LocalModel, rows: Sequence[Sequence[int]], count: int) -> torch.Tensor:
-    """Return the logits of the next token after each of the last `count` tokens of rows, differentiable, in fp32.
+    """Compute the logits after each of the last `count` tokens of rows, to be differentiated, in fp32.
 
-    Positions before the start of a shorter row have no meaningful values. The result has *shape* (rows, count,
-    vocabulary).
+    These logits predict the next token. For a row shorter than `count`, the values before its start mean nothing. The
+    result has *shape* (rows, count, vocabulary).
     """
     ids, mask = rectangle(model, rows)
     options: dict[str, Any] = {"attention_mask": mask, "use_cache": False}

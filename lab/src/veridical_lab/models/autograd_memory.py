@@ -1,6 +1,6 @@
-"""Run forward passes for differentiation, with frozen parameters, activation checkpointing, and a memory estimate.
+"""Run forward passes to differentiate: freeze parameters, checkpoint activations, and estimate memory.
 
-The results stay the same, and when a context ends, the model is as it was before.
+None of this changes the results, and when a context ends, the model is as it was before.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _measured: WeakKeyDictionary[Any, dict[bool, tuple[float, float, float]]] = Weak
 
 @contextmanager
 def frozen(model: Any) -> Iterator[None]:
-    """Freeze the parameters and switch off dropout while the context lasts."""
+    """While the context lasts, freeze the parameters and switch off dropout."""
     training, trainable = model.training, [p for p in model.parameters() if p.requires_grad]
     model.train(False)
     for parameter in trainable:
@@ -49,9 +49,9 @@ def frozen(model: Any) -> Iterator[None]:
 
 @contextmanager
 def fast_path(model: Any, tokens: int) -> Iterator[None]:
-    """Freeze the model and run it on the faster of two equivalent paths while the context lasts.
+    """While the context lasts, freeze the model and run it on the faster of two equivalent paths.
 
-    Which path is faster depends on the number of tokens, `tokens`.
+    Which path is faster depends on the device, the precision and the number of `tokens`.
     """
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -81,7 +81,7 @@ def _plain_attention(model: Any, tokens: int) -> bool:
 
 @contextmanager
 def activation_checkpointing(model: Any, on: bool) -> Iterator[None]:
-    """If `on` is set, keep only the input of each block, and run the block again in each backward pass."""
+    """While the context lasts and if `on`, keep only each block's input, and run blocks again in each backward pass."""
     from torch.utils.checkpoint import checkpoint
 
     def lean(forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -100,9 +100,9 @@ def activation_checkpointing(model: Any, on: bool) -> Iterator[None]:
 
 
 def blocks(model: Any) -> list[Any]:
-    """Return the blocks of the model (of encoder and decoder) without its head.
+    """Find the blocks of the model (of encoder and decoder), without its head.
 
-    These are its outermost lists of modules.
+    The blocks are the modules in the model's outermost lists.
     """
     from torch.nn import ModuleList
 
@@ -113,13 +113,13 @@ def blocks(model: Any) -> list[Any]:
 
 
 def bytes_needed(model: Any, tokens: int) -> int:
-    """Estimate the bytes that the activations of `tokens` tokens take, from measurements on short texts."""
+    """Estimate how many bytes the activations of `tokens` tokens take, from measurements on short texts."""
     fixed, linear, square = activation_memory(model, tokens)
     return int(fixed + linear * tokens + square * tokens**2)
 
 
 def activation_memory(model: Any, tokens: int) -> tuple[float, float, float]:
-    """Return the bytes that are kept for the backward pass of a text: fixed, per token, and per pair of tokens."""
+    """Measure the bytes that a text needs for its backward pass: fixed, per token, and per pair of tokens."""
     measured, plain = _measured.setdefault(model, {}), _plain_attention(model, tokens)
     if plain not in measured:
         a, b, c = _PROBE
@@ -131,9 +131,9 @@ def activation_memory(model: Any, tokens: int) -> tuple[float, float, float]:
 
 
 def _saved_bytes(model: Any, tokens: int, like: int | None = None) -> int:
-    """Return the bytes that autograd keeps of one forward pass over `tokens` tokens, without the parameters.
+    """Measure the bytes that autograd keeps from one forward pass over `tokens` tokens, without the parameters.
 
-    The pass takes the same path as one over `like` tokens (None: `tokens`).
+    The pass takes the path of `fast_path` for `like` tokens. Default: for `tokens`.
     """
     import torch
 
@@ -160,7 +160,7 @@ def _saved_bytes(model: Any, tokens: int, like: int | None = None) -> int:
 
 
 def free_bytes(device: Any) -> int:
-    """Return most of the free bytes on `device`, or a very large number if they are unknown."""
+    """Return most of the free memory of `device` in bytes, or a very large number if it is unknown."""
     import torch
 
     if torch.device(device).type == "cuda":
@@ -184,7 +184,7 @@ def release_memory() -> None:
 
 
 def embedding_inputs(leaves: list[Tensor]) -> dict[str, Any]:
-    """Return the arguments of a model for `leaves`: the text's embeddings, or the encoder's and the decoder's."""
+    """Make the arguments of a model from `leaves`: the embeddings of a text, or those for encoder and decoder."""
     if len(leaves) == 1:
         return {"inputs_embeds": leaves[0], "use_cache": False}
     return {"inputs_embeds": leaves[0], "decoder_inputs_embeds": leaves[1], "use_cache": False}

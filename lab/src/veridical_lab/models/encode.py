@@ -1,8 +1,7 @@
-"""Encode each case as one text, with token ids, and the characters of response and sources for every token.
+"""Encode a case as one text of token ids, and find the characters of response or sources behind each token.
 
-The prompt and the response are tokenised together, so that the model sees familiar tokens. For an encoder-decoder, the
-two sides are tokenised separately. Sources that are too long for the model are read in windows. The response is never
-cut.
+Prompt and response are tokenised together, so that the model sees familiar tokens. For an encoder-decoder, the two
+sides are tokenised separately. Sources that are too long for the model are read in windows. The response is never cut.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _LEAST_ROOM = 16  # tokens; a window that shows less of a source is not worth a 
 _OVERLAP = 4  # windows share a quarter, so that what one cuts is complete in the next
 
 SourceSpan = tuple[int, str, Span]
-"""The index of a token, the id of a source, and the characters of that source that the token stands for."""
+"""The index of a token, the id of a source, and the characters of the source that the token stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +32,13 @@ class Encoded:
     """One sequence for the model: the prompt (or a window of it), then the complete response.
 
     Attributes:
-        ids: The token ids, of which `ids[response_start : response_end]` belong to the response. For an
-            encoder-decoder, they are those of the decoder: its start token, the special tokens before a text, and the
-            response.
+        ids: The token ids. Those of the response are `ids[response_start : response_end]`. For an encoder-decoder,
+            these are the ids for the decoder: its start token, the special tokens before a text, and the response.
         response_start: The index of the first token of the response.
-        spans: The characters of the response that each of its tokens stands for (`tokenization.response_spans`).
-        source_spans: The characters of the sources that their tokens stand for.
+        spans: The characters of the response that each response token stands for (`tokenization.response_spans`).
+        source_spans: The characters of the sources that tokens of the prompt stand for.
         notes: Notes for the judgement.
-        encoder_ids: The token ids of the prompt of an encoder-decoder, to which `source_spans` then refer. Empty for
+        encoder_ids: The token ids of the prompt for an encoder-decoder, to which `source_spans` then refer. Empty for
             other models.
     """
 
@@ -53,12 +51,12 @@ class Encoded:
 
     @property
     def tokens(self) -> int:
-        """The number of tokens that the model reads, on both sides."""
+        """How many tokens the model reads, in encoder and decoder together."""
         return len(self.encoder_ids) + len(self.ids)
 
     @property
     def response_end(self) -> int:
-        """The index behind the last token of the response."""
+        """The index after the last token of the response."""
         return self.response_start + len(self.spans)
 
     @property
@@ -68,7 +66,7 @@ class Encoded:
 
 
 def default_template(model: LocalModel) -> str:
-    """Return the template to use by default. It is "bare" for an encoder-decoder, which rewrites one text."""
+    """Choose the default template: "bare" for an encoder-decoder, which rewrites one text, or else "general"."""
     return "bare" if model.kind == "seq2seq" else "general"
 
 
@@ -82,19 +80,19 @@ def encode(
 ) -> list[Encoded]:
     """Encode a case as one sequence, or as several windows if its sources are longer than the model reads at once.
 
-    A token may contain the last white space of the prompt together with the first characters of the response. It then
-    belongs to the response. If another token would cross this boundary, prompt and response are tokenised separately.
+    A token that contains the last white space of the prompt and the first characters of the response belongs to the
+    response. If a token would mix prompt and response in any other way, the two are tokenised separately.
 
     Args:
         model: The model that will read the case.
         case: The case. Its response is never cut.
-        template: The prompt template. Default: that of `default_template`.
-        max_tokens: The largest number of tokens in a sequence, or on the encoder's side for an encoder-decoder.
-            Default: as many as the model has positions.
-        max_windows: The largest number of sequences. If sources are cut, `notes` say so. Default: no limit.
+        template: The prompt template. Default: the one from `default_template`.
+        max_tokens: A sequence may have at most this many tokens. For an encoder-decoder, this limits the encoder's
+            side. Default: as many as the model has positions.
+        max_windows: Make at most this many sequences. If sources are cut for this, `notes` say so. Default: no limit.
 
     Raises:
-        CannotJudgeError: The response is longer than the model reads.
+        CannotJudgeError: The response is too long for the model.
     """
     template = template or default_template(model)
     around = special_tokens(model)
@@ -133,7 +131,7 @@ def encode(
 
 
 def _tokenise(model: LocalModel, rendered: Rendered) -> tuple[Tokens, int]:
-    """Tokenise the text; also return the index of the response's first token."""
+    """Tokenise the text, and return the tokens with the index of the first response token."""
     text, edge = rendered.text, rendered.response.start
     if model.kind == "seq2seq":  # the text to rewrite does not end with the white space before the response
         return _apart(model, text[:edge].rstrip(), text[edge:], rendered)
@@ -148,7 +146,7 @@ def _tokenise(model: LocalModel, rendered: Rendered) -> tuple[Tokens, int]:
 
 
 def _apart(model: LocalModel, prompt: str, response: str, rendered: Rendered) -> tuple[Tokens, int]:
-    """Tokenise the two parts of `rendered` separately; also return the number of the prompt's tokens."""
+    """Tokenise the two parts of `rendered` separately, and return the tokens with the number of prompt tokens."""
     edge = rendered.response.start
     literal = [Span(span.start, min(span.end, len(prompt))) for span in rendered.literal if span.start < len(prompt)]
     first = tokenize(model.tokenizer, prompt, markup=rendered.markup, literal=literal)
@@ -187,9 +185,9 @@ def _encoded(
 def _windows(
     model: LocalModel, case: Case, template: Template | str, rendered: Rendered, room: int, most: int | None
 ) -> list[tuple[Rendered, Tokens, int]]:
-    """Render the case with one stretch of its sources after another, each of at most `room` tokens; `most` of them.
+    """Render the case with one stretch of its sources after another, in windows of at most `room` tokens.
 
-    Return [] if response and template leave too little room for the sources.
+    There are at most `most` windows. Return [] if response and template leave too little room for the sources.
     """
     pieces: list[Piece] = []  # the smallest, between two tokens, that a window may begin or end with
     for place in rendered.sources:
@@ -219,7 +217,7 @@ def _windows(
 def _longest_window(
     model: LocalModel, case: Case, template: Template | str, pieces: Sequence[Piece], room: int
 ) -> tuple[tuple[Rendered, Tokens, int], int] | None:
-    """Render the longest beginning of `pieces` that fits; also return its number of pieces."""
+    """Render as many of the first `pieces` as fit, and return the window with their number."""
     count = len(pieces)
     while count > 0:
         shown: dict[str, Span] = {}

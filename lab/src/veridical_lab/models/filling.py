@@ -1,10 +1,10 @@
-"""Replace words of a text by others that a language model expects there.
+"""Replace words of a text by other words that a language model expects there.
 
-A masked model reads the whole text with all these words masked, and fills each word from its first piece to its last. A
-causal model proposes pieces from the text before a word.
+Words consist of pieces, which are tokens of the model. A masked model reads the whole text with all these words masked,
+and fills each word from its first piece to its last. A causal model proposes pieces from the text before a word.
 
-The fillings do not depend on which texts are run together. If a choice is within the rounding error of a batch, it is
-repeated on a pass over its text alone.
+The fillings do not depend on which texts are run together: if rounding in a batch could change a choice, the choice is
+made again from a pass over its text alone.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ _CLOSE_IN_HALF_PRECISION = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PieceSampling:
-    """How to choose one of the pieces that a model expects.
+    """How to choose among the pieces that a model expects.
 
     Attributes:
-        top_k: The number of likeliest pieces to choose from. 1 always takes the likeliest piece, and 0 allows all
+        top_k: Choose from this many of the likeliest pieces. 1 always takes the likeliest piece, and 0 allows all
             pieces.
-        top_p: The probability, above 0 and at most 1, that the likeliest of these pieces must reach together.
+        top_p: Of these, choose only from the likeliest ones that together reach this probability, above 0 and at most
+            1.
     """
 
     top_k: int = 10
@@ -57,12 +58,12 @@ class PieceSampling:
             )
 
     def choose(self, values: NDArray[np.float64], pieces: NDArray[np.int64], point: float) -> tuple[int, float]:
-        """Choose one of the pieces, and return it with the margin of the choice.
+        """Choose one of the pieces, and return the piece with the margin of the choice.
 
-        The margin is the smallest change in a logit or probability that would change the choice.
+        The margin says how much a logit or probability may change before the choice changes.
 
         Args:
-            values: The logits in descending order, `top_k` + 1 of them if there are enough.
+            values: The logits in descending order, `top_k` + 1 of them if there are so many.
             pieces: The piece of each logit.
             point: A number drawn uniformly from [0, 1).
         """
@@ -90,11 +91,11 @@ class Gaps:
 
     Attributes:
         text: The text with the spans.
-        spans: The words or names that can be filled.
+        spans: The words or names to fill.
         ids: The tokens of the text.
-        runs: For each span, its runs of adjacent tokens: their characters, the index of the first token in `ids`, and
-            their number.
-        split: The number of spans that cannot be filled, because their tokens are unknown or extend beyond them.
+        runs: The runs of adjacent tokens of each span. A run has its characters, the index of its first token in `ids`,
+            and its number of tokens.
+        split: How many spans cannot be filled, because their tokens are unknown or extend beyond the span.
     """
 
     text: str
@@ -109,7 +110,7 @@ _Likely = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 @dataclass(slots=True)
 class _State:
-    """One filling in progress: its text, the seed of its draws, its ids, and each span's open places in order."""
+    """One filling in progress: its text, the seed of its draws, its ids, and the open places of each span, in order."""
 
     gaps: Gaps
     name: str
@@ -120,17 +121,17 @@ class _State:
 class Filler:
     """Fills the words of texts with a masked or a causal language model.
 
-    Each piece is replaced by a piece of the same form: both begin a word or both continue a word, and both have letters
-    of the same script or equally many digits. The new piece is never a stop word or the original one. Punctuation
-    inside a name is kept.
+    Each piece is replaced by a piece of the same form: both begin a word or both continue one, and both have letters of
+    the same script or equally many digits. The new piece is never a stop word or the original piece, unless nothing
+    else fits. Punctuation inside a name is kept.
 
     Args:
         model: A masked or a causal language model.
         sampling: How pieces are chosen.
-        max_batch_tokens: The largest number of tokens in a batch, including padding. Default: depends on the device.
+        max_batch_tokens: A batch may have at most this many tokens, including padding. Default: depends on the device.
 
     Raises:
-        InputError: The model is of another kind, or is a masked model whose tokenizer has no mask.
+        InputError: The model is of another kind, or it is masked and its tokenizer has no mask.
     """
 
     def __init__(
@@ -169,7 +170,7 @@ class Filler:
     def _runs(
         self, text: str, span: Span, tokens: range, ids: Sequence[int], offsets: Sequence[tuple[int, int]]
     ) -> list[tuple[Span, int, int]]:
-        """Return the runs of one span; [] if it cannot be filled."""
+        """Find the runs of tokens in one span. [] if it cannot be filled."""
         runs: list[tuple[Span, int, int]] = []
         for i in tokens:
             start, end = offsets[i]
@@ -189,12 +190,12 @@ class Filler:
         return runs
 
     def fill(self, gaps: Sequence[Gaps], names: Sequence[str], count: int = 1) -> list[list[tuple[str, ...]]]:
-        """Return `count` fillings of each text, which are the new words at its spans, or the old words if nothing fits.
+        """Make `count` fillings of each text. A filling has a new word for each span, or the old word if nothing fits.
 
         Args:
             gaps: The texts to fill.
-            names: The seeds of the draws. The same name gives the same fillings of the same text.
-            count: The number of fillings of each text.
+            names: A seed for each text. The same name gives the same fillings of the same text.
+            count: How many fillings to make of each text.
         """
         states = []
         for of_text, name in zip(gaps, names, strict=True):
@@ -213,7 +214,7 @@ class Filler:
         return [words[start : start + count] for start in range(0, len(words), count)]
 
     def _word(self, state: _State, number: int) -> str:
-        """Return the current text of a span: new pieces, capitalised like the old ones, and the text between."""
+        """Build the current text of a span: new pieces, capitalised like the old ones, and the text between them."""
         text, end, word = state.gaps.text, state.gaps.spans[number].start, ""
         for run, first, size in state.gaps.runs[number]:
             pieces = tuple(state.ids[first : first + size])
@@ -223,7 +224,7 @@ class Filler:
         return word + text[end : state.gaps.spans[number].end]
 
     def _fill_next(self, states: Sequence[_State]) -> None:
-        """Fill the next piece: of every span for a masked model, of the first open span for a causal one."""
+        """Fill the next piece of every span (masked model) or of the first open span (causal model)."""
         users_of: dict[tuple[int, ...], list[tuple[_State, int, int]]] = {}
         for state in states:
             for ids, inside, place in self._passes(state):
@@ -249,7 +250,7 @@ class Filler:
                 del of_span[0]
 
     def _passes(self, state: _State) -> Iterator[tuple[tuple[int, ...], int, int]]:
-        """Yield the passes for the next pieces: the sequence, the position in it, and the place in the text."""
+        """Yield what to run for the next pieces: the sequence, the position in it, and the place in the text."""
         places = [of_span[0] for of_span in state.open if of_span]
         if self.model.kind == "causal":
             place = places[0]
@@ -267,7 +268,7 @@ class Filler:
             places = places[len(inside) :]
 
     def _likely(self, logits: torch.Tensor, original: int) -> _Likely:
-        """Return the likeliest pieces for one place with their logits; the original if nothing else fits."""
+        """Find the likeliest pieces for one place, with their logits. Only the original piece if nothing else fits."""
         import torch
 
         of_form, same = self._forms.alternatives(original)
@@ -303,10 +304,11 @@ class Filler:
 
 @contextmanager
 def _head_rows(model: LocalModel, rows: torch.Tensor) -> Iterator[None]:
-    """Let the language-model head of `model` compute only some positions while the context lasts.
+    """While the context lasts, let the language-model head of `model` compute only some positions.
 
-    Its logits then have the *shape* (rows, vocabulary); `rows` are indices into the flattened positions of the batch.
-    In a small model the head does half of the work, and most positions are not needed.
+    `rows` are the indices of these positions in the flattened batch, and the logits have the *shape* (rows,
+    vocabulary). This saves time because most positions are not needed, and in a small model the head does half of the
+    work.
     """
 
     def keep(_: Any, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
@@ -320,7 +322,7 @@ def _head_rows(model: LocalModel, rows: torch.Tensor) -> Iterator[None]:
 
 
 class _Forms:
-    """The pieces of a vocabulary by form: pieces of the same form can replace each other."""
+    """The pieces of a vocabulary, grouped by form. Pieces of the same form can replace each other."""
 
     def __init__(self, model: LocalModel) -> None:
         tokenizer, self._device = model.tokenizer, model.device
@@ -352,11 +354,11 @@ class _Forms:
         self._on_device: dict[tuple[str, ...], torch.Tensor] = {}
 
     def is_fillable(self, piece: int) -> bool:
-        """Return whether a piece consists of letters or digits, and so may be replaced."""
+        """Return whether a piece consists of letters or of digits, and so can be replaced."""
         return piece in self._form
 
     def alternatives(self, original: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the pieces with the form of `original`, and where among them `original` is, in any capitals."""
+        """Return the pieces with the form of `original`, and where among them it is itself, in any capitalisation."""
         import torch
 
         form = self._form[original]
@@ -367,12 +369,12 @@ class _Forms:
         return self._on_device[form], torch.from_numpy(np.searchsorted(of_form, same)).to(self._device)
 
     def text(self, pieces: Sequence[int]) -> str:
-        """Return the text of consecutive pieces without spaces between."""
+        """Join the texts of consecutive pieces without spaces."""
         return "".join(self._text[piece] for piece in pieces)
 
 
 def _content(text: str) -> tuple[str, ...] | None:
-    """Return the kind of a piece: digits and their number, or letters and their script; None for others."""
+    """Classify a piece as so many digits, or as letters of a script. None for other pieces."""
     if text.isdecimal():
         return f"{len(text)} digits", "from 0" if text.startswith("0") else "from 1"
     if not text.isalpha():
@@ -382,7 +384,7 @@ def _content(text: str) -> tuple[str, ...] | None:
 
 
 def _like(old: str, new: str) -> str:
-    """Return `new` with capitals like `old`: throughout, or at its beginning.
+    """Capitalise `new` like `old`: throughout, at its beginning, or not at all.
 
     >>> _like("BBC", "cnn"), _like("Rome", "oslo"), _like("river", "lake")
     ('CNN', 'Oslo', 'lake')

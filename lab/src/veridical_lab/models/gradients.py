@@ -1,8 +1,8 @@
 """Compute the gradient salience of tokens: how strongly each token of a text affects the score of each later token.
 
-One forward pass is used for all targets. The part of each gradient that goes through the language-model head is
-computed in closed form, and only the input embeddings need a gradient. This module knows nothing about words and
-sources. It follows Chang et al. 2024, §3.2, with the method of Denil et al. 2014.
+All targets (the tokens to explain) share a few forward passes. The part of each gradient that goes through the
+language-model head is computed in closed form, and only the input embeddings need a gradient. This module knows nothing
+about words and sources. It follows Chang et al. 2024, §3.2, with the method of Denil et al. 2014.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _WORKING = 3
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """A closed-form head: scores are `cap * tanh(factor * (weight @ hidden + bias) / cap)`; without `cap` no tanh."""
+    """A closed-form head: scores are `cap * tanh(factor * (weight @ hidden + bias) / cap)`; no tanh without `cap`."""
 
     weight: Tensor
     bias: Tensor | None
@@ -52,7 +52,7 @@ class _Head:
     cap: float | None
 
     def scores(self, hidden: Tensor, tokens: Tensor | None = None) -> Tensor:
-        """Return the scores of all words, (targets, words), or of one of `tokens` per row, (targets,)."""
+        """Compute the scores of all words, (targets, words), or of one of `tokens` per row, (targets,)."""
         weight = self.weight if tokens is None else self.weight[tokens]
         bias = 0 if self.bias is None else self.bias if tokens is None else self.bias[tokens]
         products = hidden @ weight.T if tokens is None else (hidden * weight).sum(-1)
@@ -62,7 +62,7 @@ class _Head:
 
 @dataclass(frozen=True, slots=True)
 class _Schedule:
-    """How to compute the gradients: `chunk` targets per backward pass, with or without activation checkpointing."""
+    """How to compute gradients: `chunk` targets in one backward pass, with or without activation checkpointing."""
 
     chunk: int
     checkpointing: bool
@@ -85,23 +85,23 @@ def salience(
 ) -> np.ndarray:
     """Compute how strongly each token affects each target.
 
-    A target is a position `t` of `ids`. Its column contains, for every token before `t`, the gradient of the score of
-    `ids[t]` (as predicted at `t - 1`) with respect to the input embedding of this token. Rows from `t` on are 0. The
-    result is signed, in float32, with *shape* (tokens, targets).
+    A target is a position `t` of `ids`. The model predicts `ids[t]` at `t - 1`, with a score. The column of the target
+    has one number for each token before `t`, made from the gradient of this score with respect to the token's input
+    embedding. Rows from `t` on are 0. The result is signed, in float32, with *shape* (tokens, targets).
 
     Args:
         model: A transformers model with a language-model head.
-        ids: The token ids. For an encoder-decoder, those of the decoder, beginning with its start token.
+        ids: The token ids. For an encoder-decoder, these are the ids for the decoder, with its start token first.
         targets: The target positions in `ids`, from 1.
-        encoder_ids: The encoder's token ids, for an encoder-decoder. Their rows come before those of `ids`.
-        kind: The number made from a gradient: its dot product with the embedding ("input_x_gradient"), or its length
+        encoder_ids: The token ids for the encoder of an encoder-decoder. Their rows come before those of `ids`.
+        kind: How a gradient becomes a number: its dot product with the embedding ("input_x_gradient"), or its length
             ("l2").
-        score: "logit" or "logprob".
-        chunk: The number of targets that share a backward pass. Default: 1 on a CPU, where more is not faster, and as
-            many as help on a GPU.
-        max_memory: The largest number of bytes for activations. If they need more, blocks are run again during each
+        score: Which score of a target to differentiate, "logit" or "logprob".
+        chunk: How many targets share a backward pass. Default: 1 on a CPU, where more is not faster, and as many as
+            help on a GPU.
+        max_memory: Activations may take at most this many bytes. If they need more, blocks are run again in each
             backward pass. Default: most of the free memory.
-        notes: A list to which a line is added for every change of method, and for non-finite columns.
+        notes: A list. A line is added to it whenever the method has to change, and if columns are not finite.
 
     Raises:
         InputError: A target is out of range.
@@ -133,9 +133,10 @@ def salience(
 
 
 def _segments(targets: Sequence[int], encoder_length: int) -> list[list[int]]:
-    """Return the columns in groups that share a forward pass, which ends at the group's last target.
+    """Split the columns into groups. Each group shares a forward pass, which ends at the last target of the group.
 
-    A later end makes every backward pass longer, and another group costs another forward pass; the cheapest split wins.
+    In a group, every backward pass is as long as the longest, and each group costs a forward pass. The cheapest split
+    is chosen.
     """
     order = sorted(range(len(targets)), key=targets.__getitem__)
     best: tuple[float, list[list[int]]] = (float("inf"), [])
@@ -150,7 +151,7 @@ def _segments(targets: Sequence[int], encoder_length: int) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """One forward pass over `ids` (which end before the last target), with its targets."""
+    """One forward pass over `ids`, which end before the last of the `targets`."""
 
     model: Any
     ids: list[int]
@@ -166,7 +167,7 @@ class _Job:
 
 
 def _within_memory(job: _Job, chunk: int | None, max_memory: int | None, notes: list[str]) -> np.ndarray:
-    """Return the job's values under the first schedule that fits: smaller chunks first, then checkpointing."""
+    """Run the job in the first way that fits into memory: with smaller and smaller chunks, then with checkpointing."""
     schedule = _schedule(job, chunk, max_memory, notes)
     while True:
         try:
@@ -210,7 +211,7 @@ def _schedule(job: _Job, chunk: int | None, max_memory: int | None, notes: list[
 
 
 def _run(job: _Job, schedule: _Schedule) -> np.ndarray:
-    """Return the values of a job under a schedule. *Shape:* (tokens read, targets)"""
+    """Run a job as the schedule says. *Shape:* (tokens read, targets)"""
     import torch
 
     embed = job.model.get_input_embeddings()
@@ -240,10 +241,10 @@ def _run(job: _Job, schedule: _Schedule) -> np.ndarray:
 
 
 def _outputs(job: _Job, leaves: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Return the tensors to differentiate, one row per target, and the factors of each row.
+    """Return the tensors to differentiate, with one row for each target, and the factors of each row.
 
-    *Shape:* (targets, width) each. With a closed-form head they are the last hidden states at the targets, and the
-    head's gradient there. Otherwise they are the scores themselves, and ones.
+    With a closed-form head, these are the last hidden states before the targets and the head's gradients there, both of
+    *shape* (targets, width). Otherwise they are the scores themselves and ones, both of *shape* (targets, 1).
     """
     import torch
 
@@ -269,7 +270,7 @@ def _outputs(job: _Job, leaves: list[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def _head(model: Any) -> _Head | None:
-    """Return the model's head if its scores match a `_Head`, else None; compared once per model."""
+    """Return the model's head as a `_Head`, or None if its scores differ. Each model is compared only once."""
     import torch
 
     if model in _heads:

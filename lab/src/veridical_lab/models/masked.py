@@ -1,6 +1,6 @@
-"""Predict given spans of a text with a masked language model, with each span masked in turn.
+"""Mask given spans of a text in turn, and predict each with a masked language model.
 
-Liu et al. 2022, §3.4, use probability and entropy of the tokens of a marked phrase, with the phrase masked as a whole.
+Liu et al. 2022, §3.4, mask a marked phrase as a whole, and use probability and entropy of its tokens.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OTHER_BATCH_TOKENS = 8192
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MaskedOutputs:
-    """The model's predictions for the tokens of one masked stretch. All arrays have the *shape* (tokens,).
+    """What the model predicts for the tokens of one masked stretch. All arrays have the *shape* (tokens,).
 
     Attributes:
         logprob: The log-probability of the original token, in nats.
@@ -42,7 +42,8 @@ class MaskedOutputs:
 class MaskedSequence:
     """One sequence for the model.
 
-    It has the text and the masked stretch, the ids with masks, the position of the first mask, and the hidden ids.
+    `text` and `stretch` are the indices of the text and of its masked stretch, `ids` the ids with masks, `first` the
+    position of the first mask, and `hidden` the masked ids.
     """
 
     text: int
@@ -60,18 +61,18 @@ def mask_in_turn(
     left_only: bool = False,
     max_batch_tokens: int | None = None,
 ) -> list[list[MaskedOutputs | None]]:
-    """Mask each stretch of each text separately, and return the model's predictions there.
+    """Mask the stretches of each text one by one, and predict each from the rest of the text.
 
     Args:
         model: A masked language model (`load(…, kinds=("masked",))`).
         texts: The texts.
-        stretches: The spans of each text. All tokens that share a character with a span are masked together. A text
-            longer than the model's limit is cut around the span.
+        stretches: The spans to mask in each text. All tokens that share a character with a span are masked together. Of
+            a text longer than the model's limit, only a part around the span is read.
         left_only: Whether to hide the text after the stretch from the model.
-        max_batch_tokens: The largest number of tokens in a batch, including padding. Default: depends on the device.
+        max_batch_tokens: A batch may have at most this many tokens, including padding. Default: depends on the device.
 
     Returns:
-        For each text, the outputs of each stretch. None for a stretch without tokens, or longer than the model's limit.
+        For each text, the outputs of each stretch. None for a stretch that has no tokens or exceeds the model's limit.
 
     Raises:
         InputError: The tokenizer has no mask.
@@ -94,7 +95,7 @@ def mask_in_turn(
 def masked_sequences(
     model: LocalModel, number: int, text: str, stretches: Sequence[Span], left_only: bool
 ) -> Iterator[MaskedSequence]:
-    """Yield the sequences of text number `number`, with one for each stretch that has tokens and fits."""
+    """Make a sequence for each stretch of text number `number` that has tokens and fits into the model."""
     around = special_tokens(model)
     tokens = tokenize(model.tokenizer, text)
     room = model.max_positions - len(around.before) - len(around.after)
@@ -115,7 +116,7 @@ def masked_sequences(
 
 
 def masked_outputs(model: LocalModel, batch: Sequence[MaskedSequence]) -> Iterator[MaskedOutputs]:
-    """Yield the outputs of each sequence of a batch, computed in one pass."""
+    """Run a batch in one pass, and yield the outputs of each sequence."""
     import torch
 
     width = max(len(sequence.ids) for sequence in batch)

@@ -1,4 +1,4 @@
-"""Score each token with probes on hidden states while a local model generates, in constant memory."""
+"""Score each token with probes on hidden states while a local model generates, with constant memory."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Scores = dict[str, NDArray[np.float64]]  # by objective
 
 
 class ProbeHead(Protocol):
-    """Probes of one objective, with their threshold and calibration."""
+    """The probes of one objective ("token" or "response"), with their threshold and calibration."""
 
     probes: Probes
     threshold: float
 
     def calibrated(self, scores: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """Return scores as probabilities."""
+        """Turn scores into probabilities."""
         ...
 
 
@@ -38,7 +38,7 @@ def check_causal(model: LocalModel) -> None:
     """Check that `model` is a causal language model, the only kind that generates token by token.
 
     Raises:
-        InputError: It is another kind of model.
+        InputError: The model is of another kind.
     """
     if model.kind != "causal":
         raise InputError(
@@ -50,22 +50,22 @@ def check_causal(model: LocalModel) -> None:
 class ProbeMonitor:
     """Scores every token of responses that are being generated.
 
-    You can attach it to a model, or pass the hidden states of each token to `step` in your own decoding loop. It keeps
-    a few numbers per probe, but no hidden state.
+    Attach the monitor to a model, or pass the hidden states of each token to `step` in your own decoding loop. The
+    monitor keeps a few numbers for each probe, but no hidden states.
 
-    A token is scored when the model reads it, which is one step after it was sampled. The last token of a text
-    therefore has no score unless the model reads it, too. The rows of a batch are identified by their index. Beam
-    search is not supported, because it permutes the rows.
+    A token is scored when the model reads it, one step after the token was sampled. The last token of a text therefore
+    gets a score only if the model reads it, too. Beam search is not supported, because it permutes the rows of a batch,
+    which are identified by their index.
 
     Args:
         heads: The probes by objective.
-        batch: The number of responses generated side by side.
+        batch: How many responses are generated side by side.
         device: The device of the hidden states.
-        rewindable: Whether to keep the running numbers of every token, so that `rewind` can go back.
+        rewindable: Whether to keep the numbers after every token, so that `rewind` can go back.
 
     Attributes:
         sublayers: The sublayers whose outputs `step` needs, in order.
-        history: The scores after each token, by objective: of the token, or of the response up to it. Each has the
+        history: The score of each token ("token"), or of the response up to it ("response"), by objective. Each has the
             *shape* (batch,).
     """
 
@@ -98,7 +98,7 @@ class ProbeMonitor:
         self._projection, self._offset = (torch.from_numpy(a).to(device) for a in (projection, offset))
 
     def __len__(self) -> int:
-        """Return the number of scored tokens of each response."""
+        """Count the scored tokens of each response."""
         return len(next(iter(self.history.values())))
 
     @property
@@ -107,7 +107,7 @@ class ProbeMonitor:
         return {name: np.array(rows).reshape(len(rows), self.batch) for name, rows in self.history.items()}
 
     def step(self, states: torch.Tensor) -> Scores:
-        """Return the scores of the next token of each response, by objective.
+        """Score the next token of each response, by objective.
 
         Each result has *shape* (batch,).
 
@@ -142,14 +142,13 @@ class ProbeMonitor:
 
     @contextmanager
     def attached(self, model: LocalModel, pass_start: Callable[[], int] | None = None) -> Iterator[ProbeMonitor]:
-        """Score the tokens of all forward passes of a model while the context lasts.
+        """While the context lasts, score the tokens of all forward passes of a model.
 
         Args:
             model: A causal language model.
-            pass_start: A function that is called during a pass and returns the index in the response of the first token
-                of the pass. It is below 0 in the prompt. Tokens of the prompt and tokens that already have a score are
-                skipped. Default: the first pass is the prompt, and every other pass has new tokens of the response, as
-                in `generate()`.
+            pass_start: Called during a pass. It returns at which token of the response the pass begins, or a number
+                below 0 in the prompt. Tokens of the prompt and tokens that already have a score are skipped. Default:
+                the first pass is the prompt, and every other pass has new tokens of the response, as in `generate()`.
         """
         import torch
 
@@ -180,11 +179,11 @@ class ProbeMonitor:
             yield self
 
     def stop_above(self, threshold: float | None = None, objective: str | None = None) -> Any:
-        """Return a stopping criterion for `generate()` that ends a row when its latest score reaches the threshold.
+        """Make a stopping criterion for `generate()`, which ends a row when its latest score reaches the threshold.
 
         Args:
-            threshold: The threshold in [0, 1]. Default: the probes' own threshold.
-            objective: The objective of the probes. Default: "token" if there are token-level probes.
+            threshold: Stop from this score in [0, 1]. Default: the threshold of the probes.
+            objective: Which probes to use. Default: "token" if there are token-level probes, or else "response".
         """
         import torch
         from transformers import StoppingCriteria

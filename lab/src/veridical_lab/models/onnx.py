@@ -1,7 +1,8 @@
-"""Write the backbone of a token classifier, or a sequence classifier, as an ONNX file in fp32 or int8.
+"""Export a sequence classifier, or the backbone of a token classifier, to an ONNX file in fp32 or int8.
 
-`models.onnx_graph` decides which parts are in int8. A file records the hash of its original weights and how far its
-results are from theirs. `inference.onnx_runtime` runs the file, and refuses it if it was made from another model.
+`models.onnx_graph` decides which parts are in int8. Beside the file, a description records the hash of the original
+weights, and how far the file's results are from the original. `inference.onnx_runtime` runs the file, and refuses a
+file that was made from another model.
 """
 
 from __future__ import annotations
@@ -45,15 +46,15 @@ def export_onnx(
     *,
     rounded_for: Sequence[Window] = (),
 ) -> OnnxExport:
-    """Write a backbone or a sequence classifier to a folder, and check its outputs.
+    """Export a backbone or a sequence classifier to a folder, and check the outputs of the file.
 
     Args:
-        runner: The runner of the original model, in fp32.
-        windows: The windows to check the file on. At least one is needed.
+        runner: Runs the original model, in fp32.
+        windows: Check the file on these windows, at least one.
         folder: The folder to write to.
         precision: "fp32" or "int8".
-        rounded_for: For int8, windows like those that the model will read, about ten thousand tokens. The weights are
-            then rounded so that the products of these windows change least (`models.rounding`).
+        rounded_for: For int8, windows with about ten thousand tokens like those that the model will read. The weights
+            are then rounded so that results on these windows change least (`models.rounding`).
 
     Raises:
         InputError: The model is not in fp32, or the outputs differ (a cosine similarity below 0.99 in fp32 or below 0.8
@@ -114,7 +115,7 @@ def export_onnx(
 
 
 def _tokenizer_hash(model: LocalModel) -> str | None:
-    """Return the hash of the model's `tokenizer.json`; None if it is missing or differs from the tokenizer in use."""
+    """Hash the model's `tokenizer.json`. None if it is missing or differs from the tokenizer in use."""
     path = Path(model.name) / TOKENIZER
     try:
         same = FastTokenizer(path.parent).matches(model.tokenizer)
@@ -124,7 +125,7 @@ def _tokenizer_hash(model: LocalModel) -> str | None:
 
 
 def _exported(runner: PairRunner, windows: Sequence[Window]) -> onnx.ModelProto:
-    """Return the model as a graph with free batch size and length."""
+    """Export the model to a graph for batches of any size and length."""
     import torch
 
     rows = [[windows[i] for i in row] for row in runner.rows(windows)[:2]]
@@ -169,9 +170,10 @@ def _exported(runner: PairRunner, windows: Sequence[Window]) -> onnx.ModelProto:
 
 @contextmanager
 def _no_empty_masks() -> Iterator[None]:
-    """Keep transformers from making a mask if nothing is masked, while the context lasts.
+    """While the context lasts, keep transformers from making a mask if nothing is masked.
 
-    It makes none in normal use, but one on export. With a mask, onnxruntime does not use its fastest attention.
+    Usually, transformers makes no such mask, but on export it does. With a mask, onnxruntime does not use its fastest
+    attention.
     """
     from transformers import masking_utils
 
@@ -189,9 +191,9 @@ def _no_empty_masks() -> Iterator[None]:
 
 @contextmanager
 def _one_attention(*, masked: bool) -> Iterator[None]:
-    """Make MPNet's attention one operator, as in other models, while the context lasts.
+    """While the context lasts, make MPNet's attention one operator, as in other models.
 
-    Without `masked` it adds no mask.
+    The attention adds a mask only with `masked`.
     """
     import torch
     from transformers.models.mpnet import modeling_mpnet

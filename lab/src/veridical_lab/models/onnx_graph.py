@@ -1,4 +1,4 @@
-"""Rewrite exported graphs: attention as one operator, the last layer only for some tokens, and matrices in int8."""
+"""Rewrite exported graphs: join attention, compute the last layer for some tokens only, and put matrices in int8."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["LARGEST_WEIGHT", "attention_table", "join_attention", "keep_tokens",
 _RUNTIME = "com.microsoft"  # the domain of onnxruntime's own operators
 _MASKED = -1e9
 LARGEST_WEIGHT = 64
-"""The largest weight in bytes; see `quantise`."""
+"""Weights in int8 are at most this large (see `quantise`)."""
 _LARGEST = 127
 _ZERO_POINT = 128
 _LEAST_SCALE = 1e-12
@@ -33,9 +33,9 @@ _BY_TOKEN = {"Add", "Div", "Erf", "Gelu", "Identity", "LayerNormalization", "Mul
 
 
 def attention_table() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """Return the `custom_translation_table` of `torch.onnx.export` for scaled dot-product attention.
+    """Make the `custom_translation_table` with which `torch.onnx.export` writes scaled dot-product attention.
 
-    It writes onnxruntime's `MultiHeadAttention` instead of a dozen operators.
+    With this table, attention becomes onnxruntime's `MultiHeadAttention` instead of a dozen operators.
     """
     import torch
     from onnx.defs import OpSchema
@@ -101,10 +101,10 @@ def attention_table() -> dict[Callable[..., Any], Callable[..., Any]]:
 
 
 def join_attention(model: onnx.ModelProto) -> None:
-    """Remove the nodes that split states by head before an attention and join them after it, in place.
+    """Remove the nodes that split states by head before an attention and join the states after it, in place.
 
-    `MultiHeadAttention` splits the states itself. If a node does more than reshape, such as rotating positions, it is
-    kept.
+    They are not needed, because `MultiHeadAttention` splits the states itself. Nodes that do more than reshape, such as
+    rotating positions, are kept.
     """
     graph = model.graph
     ranks = {info.name: len(info.type.tensor_type.shape.dim) for info in graph.value_info}
@@ -112,7 +112,7 @@ def join_attention(model: onnx.ModelProto) -> None:
     made_by = {name: node for node in graph.node for name in node.output}
 
     def before_reshapes(name: str) -> str:
-        """Return the tensor before all reshapes, if it also has three dimensions; else the tensor itself."""
+        """Find the tensor before all reshapes, or return the tensor itself if one of the two is not 3-dimensional."""
         original = name
         while original in made_by and made_by[original].op_type in ("Identity", "Reshape"):
             original = made_by[original].input[0]
@@ -130,10 +130,10 @@ def join_attention(model: onnx.ModelProto) -> None:
 
 
 def keep_tokens(model: onnx.ModelProto) -> bool:
-    """Make a graph return only the states of the tokens `KEPT`, in place. Return False if this is not possible.
+    """Make a graph return states only for the tokens in its new input `KEPT`, in place. Return False if it cannot.
 
-    From the queries of the last attention on, nothing is computed for other tokens. For this, three conditions must be
-    met:
+    From the queries of the last attention on, the graph then computes nothing for other tokens. This is possible under
+    three conditions:
 
     * The last attention has no mask, except one that is added to its scores.
     * Its queries are a product of states with a matrix.
@@ -159,9 +159,9 @@ def keep_tokens(model: onnx.ModelProto) -> bool:
 
 
 def _inputs_of_last_layer(graph: onnx.GraphProto) -> list[tuple[onnx.NodeProto, int, int]]:
-    """Return the inputs that need not have other tokens: the node, the input's number, and the axis of its tokens.
+    """Find the inputs that need only the kept tokens: the node, the number of the input, and the axis of its tokens.
 
-    The result is empty if a condition of `keep_tokens` does not hold.
+    If a condition of `keep_tokens` is not met, the result is empty.
     """
     constants = {tensor.name for tensor in graph.initializer}
     constants |= {name for node in graph.node if node.op_type == "Constant" for name in node.output}
@@ -187,7 +187,7 @@ def _inputs_of_last_layer(graph: onnx.GraphProto) -> list[tuple[onnx.NodeProto, 
 
 
 def _computes_by_token(node: onnx.NodeProto, constants: set[str]) -> bool:
-    """Whether a node computes the states of each token without those of others."""
+    """Check whether a node computes the states of each token without those of other tokens."""
     if node.op_type == "MatMul":
         return node.input[1] in constants
     return node.op_type in _BY_TOKEN and _attributes(node).get("axis", -1) == -1
@@ -196,14 +196,14 @@ def _computes_by_token(node: onnx.NodeProto, constants: set[str]) -> bool:
 def quantise(model: onnx.ModelProto, *, by_token: bool = False) -> None:
     """Convert the embedding tables and constant matrices of a model to int8, in place.
 
-    Each row of a table and each column of a matrix has its own scale. The other factor of a product is quantised to 8
-    bits while the model runs. For the outputs of layer normalisation and attention, there is one scale, because their
-    tokens have similar magnitudes. All other states have one scale per token. Otherwise a large number in one token
-    would reduce the precision of the other tokens. If you set `by_token`, each token always has its own scale, so that
-    texts in one row do not affect each other.
+    Each row of a table and each column of a matrix has its own scale. States that are multiplied with a matrix are
+    quantised to 8 bits while the model runs. Outputs of layer normalisation and attention share one scale, because
+    their tokens have similar magnitudes. In all other states, each token has its own scale, because a large number in
+    one token would otherwise reduce the precision of the other tokens. With `by_token`, each token always has its own
+    scale, so that texts in one row do not affect each other.
 
-    Weights are at most 64. Processors with AVX2 but without VNNI add two 8-bit products in 16 bits, and 2 * 64 * 255
-    does not overflow there.
+    Weights are at most 64, because processors with AVX2 but without VNNI add two 8-bit products in 16 bits. There, 2 *
+    64 * 255 does not overflow.
     """
     from onnx import helper
 
@@ -224,13 +224,13 @@ def quantise(model: onnx.ModelProto, *, by_token: bool = False) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Bytes:
-    """States in 8 bits, by the names of their tensors.
+    """The names of the tensors that hold states in 8 bits.
 
     Attributes:
-        name: The bytes.
+        name: The tensor of bytes.
         scale: The value of one step.
         zero_point: The byte that stands for 0.
-        of_tokens: The value of one step for each token, if `scale` is 1.
+        of_tokens: The value of one step for each token, or None if `scale` holds for all tokens. If set, `scale` is 1.
     """
 
     name: str
@@ -240,12 +240,12 @@ class _Bytes:
 
 
 class _Rewriter:
-    """Makes int8 nodes that replace others.
+    """Makes int8 nodes that replace nodes on floats.
 
     Attributes:
         constants: The constants of the new nodes, by name.
         replaced: The names of constants that are no longer needed.
-        sums: The names of sums that the nodes of their products now compute.
+        sums: The names of sums that are now computed together with their products.
     """
 
     def __init__(self, graph: onnx.GraphProto, *, by_token: bool) -> None:
@@ -267,7 +267,7 @@ class _Rewriter:
         self.sums: set[str] = set()
 
     def table(self, node: onnx.NodeProto) -> list[onnx.NodeProto]:
-        """Return the nodes that replace a look-up in a table of floats; empty for any other node."""
+        """Make the nodes that replace a look-up in a table of floats. Empty for any other node."""
         from onnx import TensorProto
 
         if node.op_type != "Gather" or node.input[0] not in self._weights or _attributes(node).get("axis", 0) != 0:
@@ -287,7 +287,7 @@ class _Rewriter:
         ]
 
     def matrix(self, node: onnx.NodeProto) -> list[onnx.NodeProto]:
-        """Return the nodes that replace a product with a constant matrix; empty for any other node."""
+        """Make the nodes that replace a product with a constant matrix. Empty for any other node."""
         if node.op_type not in ("MatMul", "Gemm") or node.input[1] not in self._weights:
             return []
         attributes = _attributes(node)
@@ -316,9 +316,9 @@ class _Rewriter:
         return [*nodes, _node("Add", [product, bias], out)] if bias else nodes
 
     def _with_bias(self, product: str, width: int) -> tuple[str, str]:
-        """Return the names of the sum of a product and a constant vector, and of the vector.
+        """If a constant vector is added to a product, return the names of the sum and of the vector.
 
-        Return the product and "" if no vector is added to it.
+        Otherwise, return the name of the product and "".
         """
         takers = self._taken_by.get(product, [])
         if len(takers) != 1 or takers[0].op_type != "Add" or product in self._results:
@@ -330,7 +330,7 @@ class _Rewriter:
         return takers[0].output[0], bias
 
     def _in_bytes(self, name: str, width: int) -> list[onnx.NodeProto]:
-        """Return the nodes that convert states *(…, width)* to 8 bits; empty if that was done before."""
+        """Make the nodes that convert states *(…, width)* to 8 bits. Empty if there are such nodes already."""
         if name in self._bytes:
             return []
         made_by = self._made_by.get(name)

@@ -1,4 +1,4 @@
-"""Read the weights of an encoder back from its int8 ONNX file, so that a packaged detector can be trained further."""
+"""Read the weights of an encoder back from its int8 ONNX file, to train a packaged detector further."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _PRODUCT = "MatMulIntegerToFloat"
 
 
 def restore_backbone(backbone: str | Path, onnx_folder: str | Path, out: str | Path) -> Path:
-    """Write the backbone of a packaged classifier to a Hugging Face folder in fp32, and return this folder.
+    """Write the backbone of a packaged classifier to a Hugging Face folder in fp32, and return the folder.
 
-    The weights are those of the int8 file. Rounded weights are a good start for more training if the next export rounds
-    them together again (`models.rounding`).
+    The weights are those of the int8 file, so they are rounded. They are still a good start for more training if the
+    next export rounds them together again (`models.rounding`).
 
     Args:
         backbone: The folder with the configuration and the tokenizer.
@@ -56,7 +56,7 @@ def restore_backbone(backbone: str | Path, onnx_folder: str | Path, out: str | P
 
 
 def _weights(graph: onnx.GraphProto) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """Yield the weights by the names that they have in the encoder."""
+    """Yield each weight with its name in the encoder."""
     from onnx.numpy_helper import to_array
 
     constants = {tensor.name: tensor for tensor in graph.initializer}
@@ -83,7 +83,7 @@ def _weights(graph: onnx.GraphProto) -> Iterator[tuple[str, NDArray[np.float32]]
 def _bias_behind(
     node: onnx.NodeProto, constants: dict[str, onnx.TensorProto], taken_by: dict[str, list[onnx.NodeProto]]
 ) -> str:
-    """Return the name of the bias that a product adds, or of the first one that is added to what it becomes."""
+    """Find the name of the bias that a product adds, or of the first bias added further on."""
     added = [name for name in node.input if name in constants and name.endswith(".bias")]
     if added:
         return added[0]

@@ -1,4 +1,4 @@
-"""Measure how fluent a causal language model finds texts, as the logarithm of perplexity (the mean of -log p)."""
+"""Measure how fluent a causal language model finds texts, by the logarithm of perplexity (the mean of -log p)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["mean_surprisal"]
 
 
 def mean_surprisal(model: LocalModel, texts: Sequence[str], *, max_batch_tokens: int | None = None) -> list[float]:
-    """Return the mean of -log p over the tokens of each text, in nats, or NaN for a text without predicted tokens.
+    """Average -log p over the tokens of each text, in nats. NaN for a text in which no token is predicted.
 
     A text that is longer than the model's limit is read in consecutive pieces. The results do not depend on which texts
     are run together (within 1e-5 in fp32).

@@ -1,8 +1,8 @@
-"""Compute probes on a language model's hidden states from arrays: linear, attention-pooling, small MLP, ensemble.
+"""Compute probes on hidden states from arrays of weights: linear, attention pooling, a small MLP, or an ensemble.
 
-This follows CH-Wang et al. 2024, §4.1. All kinds of probes first project a hidden state to a few numbers, and then use
-only these numbers. The scores of all prefixes of a response therefore take O(tokens) time, and `StreamingProbes` needs
-to keep only O(1) numbers per probe during generation.
+A probe is a small classifier that reads a language model's hidden states. This follows CH-Wang et al. 2024, §4.1. All
+kinds of probes project a hidden state to a few numbers and then use only these. Scoring all prefixes of a response
+therefore takes O(tokens) time, and `StreamingProbes` keeps only O(1) numbers for each probe during generation.
 """
 
 from __future__ import annotations
@@ -34,18 +34,17 @@ RealArray = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Probes:
-    """One probe for each of `sublayers`, and the combination of their probabilities into one probability.
+    """One probe for each of `sublayers`, and how their probabilities are combined into one.
 
-    A hidden state h (width,) becomes z = `projection` @ h + `offset`, with *shapes* (probes, k, width) and (probes, k).
-    For linear probes, k is 1 and z is the logit. For pooling, k is 2: the value w·h + b and the attention q·h. For mlp,
-    k is the number of hidden units, and the logit is `output` @ relu(z) + `bias`, with *shapes* (probes, k) and
-    (probes,).
+    A hidden state h (width,) becomes z = `projection` @ h + `offset`, where `projection` has the *shape* (probes, k,
+    width) and `offset` (probes, k). For linear probes, k is 1 and z is the logit. For pooling, k is 2, and z has the
+    value w·h + b and the attention q·h. For mlp, k is the number of hidden units, and the logit is `output` @ relu(z) +
+    `bias`, where `output` has the *shape* (probes, k) and `bias` (probes,).
 
-    Pooling takes the attention-weighted mean of z over the response so far. For the other kinds, it depends on the
-    `objective`: with "token", each state is judged separately, and with "response", the plain mean of all states so far
-    is judged.
+    Pooling averages the values over the response so far, weighted by attention. The other kinds judge each state by
+    itself if the `objective` is "token", and the plain mean over the response so far if it is "response".
 
-    `mix` (probes,) and `mix_bias` are a logistic regression on the probes' probabilities. If there is none, the
+    `mix` (probes,) and `mix_bias` are a logistic regression on the probes' probabilities. Without `mix`, the
     probabilities are averaged.
     """
 
@@ -79,26 +78,26 @@ class Probes:
         return int(self.projection.shape[2])
 
     def only(self, sublayer: int) -> Probes:
-        """Return the single probe of one sublayer."""
+        """Return only the probe of one sublayer."""
         i = self.sublayers.index(sublayer)
         one = {n: a[i : i + 1] for n, a in self.tensors().items() if n != "mix"}
         return from_tensors(self.kind, self.objective, (sublayer,), one)
 
     def tensors(self) -> dict[str, RealArray]:
-        """Return the arrays by name. To make probes from them, use `from_tensors`."""
+        """Return the arrays by name. `from_tensors` makes probes from them."""
         arrays = {n: getattr(self, n) for n in ("projection", "offset", "output", "bias", "mix")}
         return {name: array for name, array in arrays.items() if array is not None}
 
     # --- from states to scores ------------------------------------------------------------------------------------
 
     def project(self, states: RealArray) -> RealArray:
-        """Return z of each state, in double precision: (probes, …, width) -> (probes, …, k)."""
+        """Compute z of each state, in double precision: (probes, …, width) -> (probes, …, k)."""
         flat = np.asarray(states, dtype=np.float64).reshape(len(self.sublayers), -1, self.width)
         z = flat @ self.projection.astype(np.float64).transpose(0, 2, 1) + self.offset[:, None, :].astype(np.float64)
         return z.reshape(*np.shape(states)[:-1], z.shape[-1])
 
     def attention(self, z: RealArray) -> RealArray | None:
-        """Return the attention (before its softmax) of each state, (probes, …), or None if there is no attention."""
+        """Return the attention of each state before its softmax, (probes, …), or None if states are not averaged."""
         if self.kind == "pooling":
             return z[..., 1]
         return None if self.objective == "token" else np.zeros(z.shape[:-1])
@@ -108,14 +107,14 @@ class Probes:
         return z[..., :1] if self.kind == "pooling" else z
 
     def finish(self, values: RealArray) -> RealArray:
-        """Return the probabilities of (averaged) values: (probes, …, m) -> (probes, …)."""
+        """Turn values, which may be averages, into probabilities: (probes, …, m) -> (probes, …)."""
         if self.output is None or self.bias is None:
             return sigmoid(values[..., 0])
         bias = self.bias.reshape(-1, *[1] * (values.ndim - 2))
         return sigmoid(np.einsum("p...m,pm->p...", np.maximum(values, 0.0), self.output) + bias)
 
     def scores_each(self, states: RealArray) -> RealArray:
-        """Return each probe's score of every prefix of one response: (probes, tokens, width) -> (probes, tokens)."""
+        """Score every prefix of one response with each probe: (probes, tokens, width) -> (probes, tokens)."""
         z = self.project(states)
         attention, values = self.attention(z), self.values(z)
         return self.finish(values if attention is None else running_mean(attention, values))
@@ -128,14 +127,14 @@ class Probes:
 
 
 def score_prefixes(probes: Probes, states: Mapping[int, RealArray]) -> RealArray:
-    """Return the score of every prefix of one response, (tokens,), given its states (tokens, width) by sublayer."""
+    """Score every prefix of one response, (tokens,), from its states (tokens, width) by sublayer."""
     return probes.combine(probes.scores_each(np.stack([states[i] for i in probes.sublayers])))
 
 
 def from_tensors(
     kind: str, objective: str, sublayers: tuple[int, ...], tensors: Mapping[str, RealArray], mix_bias: float = 0.0
 ) -> Probes:
-    """Make probes from their `tensors()`.
+    """Make probes from arrays, as `tensors()` returns them.
 
     Raises:
         InputError: The arrays do not fit together.
@@ -148,8 +147,8 @@ def from_tensors(
 class StreamingProbes:
     """Keeps running scores of `probes` over `batch` responses during generation.
 
-    It stores O(1) numbers per probe and response. Call `step` with the states of the next token. The scores are the
-    same as those of `score_prefixes` (within 1e-5).
+    Call `step` with the states of each new token. The scores are the same as those of `score_prefixes` (within 1e-5),
+    but only O(1) numbers are kept for each probe and response.
     """
 
     def __init__(self, probes: Probes, batch: int = 1) -> None:
@@ -159,11 +158,11 @@ class StreamingProbes:
         self._mean: RealArray | None = None
 
     def step(self, states: RealArray) -> RealArray:
-        """Return the scores (batch,) after one more token with states (probes, batch, width)."""
+        """Add a token with states (probes, batch, width), and return the scores (batch,) after it."""
         return self.step_projected(self.probes.project(states))
 
     def step_projected(self, z: RealArray) -> RealArray:
-        """Return the scores after one more token from `probes.project(states)`, (probes, batch, k)."""
+        """Add a token from its `probes.project(states)`, (probes, batch, k), and return the scores after it."""
         attention, values = self.probes.attention(z), self.probes.values(z)
         self.tokens += 1
         if attention is not None:
@@ -176,10 +175,10 @@ class StreamingProbes:
 
 
 def running_mean(attention: RealArray, values: RealArray) -> RealArray:
-    """Return the softmax-weighted mean of `values` over every prefix: (…, tokens), (…, tokens, m) -> (…, tokens, m).
+    """Average `values` over every prefix, weighted by softmax: (…, tokens), (…, tokens, m) -> (…, tokens, m).
 
-    The mean is computed with logarithms, so that the attention may have any size. The values are shifted to make them
-    positive, and the mean is shifted back.
+    Logarithms are used, so that attention may have any size. For this, the values are shifted to make them positive,
+    and the mean is shifted back.
     """
     attention, values = np.asarray(attention, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if values.shape[-2] == 0:

@@ -1,7 +1,7 @@
 """Round weight matrices so that their products change least (GPTQ: Frantar et al. 2023, arXiv:2210.17323).
 
-If you round each weight separately, a short training is undone, because most changes are smaller than half a step.
-Here, when a column is rounded, the columns after it compensate its error, as far as the model's own states allow.
+Rounding each weight by itself would undo a short training, because most weights change by less than half a step. Here,
+when a column is rounded, the columns after it make up for the error, as far as the model's own states allow.
 """
 
 from __future__ import annotations
@@ -25,17 +25,16 @@ _BLOCK = 128  # columns whose errors reach the columns behind them together
 
 @contextmanager
 def rounded_matrices(runner: PairRunner, windows: Sequence[Window], largest: int) -> Iterator[None]:
-    """Round the weights of the model's linear layers while the context lasts.
+    """While the context lasts, round the weights of the model's linear layers.
 
-    Each output has a scale, which is its largest weight divided by `largest`, and its weights become multiples of this
-    scale. Rounding them again has no effect, because the largest weight does not change. Layers that `windows` do not
-    reach are not changed.
+    The weights of each output become multiples of a scale, which is the largest of these weights divided by `largest`.
+    Rounding them again has no effect, because the largest weight does not change. Layers that do not run on `windows`
+    are not changed.
 
     Args:
-        runner: The runner of the model, in fp32 on the CPU.
-        windows: The windows on which the states are computed, about ten thousand tokens like those that the model will
-            read.
-        largest: The largest multiple.
+        runner: Runs the model, in fp32 on the CPU.
+        windows: Compute states on these windows, with about ten thousand tokens like those that the model will read.
+        largest: Weights become at most this many times the scale.
     """
     moments = _moments(runner, windows)
     original = {layer: layer.weight.data for layer in moments}
@@ -49,7 +48,7 @@ def rounded_matrices(runner: PairRunner, windows: Sequence[Window], largest: int
 
 
 def _moments(runner: PairRunner, windows: Sequence[Window]) -> dict[torch.nn.Linear, torch.Tensor]:
-    """Return the second moments of the inputs of each linear layer. *Shape:* (inputs, inputs)"""
+    """Sum the second moments of the inputs of each linear layer. *Shape:* (inputs, inputs)"""
     import torch
 
     moments: dict[torch.nn.Linear, torch.Tensor] = {}
@@ -75,9 +74,9 @@ def _moments(runner: PairRunner, windows: Sequence[Window]) -> dict[torch.nn.Lin
 
 
 def rounded(weights: torch.Tensor, moments: torch.Tensor, largest: int) -> torch.Tensor:
-    """Return *(outputs, inputs)* weights rounded column by column.
+    """Round weights *(outputs, inputs)* column by column.
 
-    The inputs with the largest moments come first.
+    The columns of the inputs with the largest moments come first.
     """
     import torch
 

@@ -1,9 +1,9 @@
 """Compute everything that detectors need in one forward pass: log-probabilities, entropy, rank and hidden states.
 
-Sequences are batched by length. The results do not depend on the batch, its order or the side of the padding (within
-1e-5 in fp32). If several sequences of a decoder share a beginning (a document, few-shot examples), it is read only
-once. The language-model head is applied only to the positions of the response, in pieces of limited size.
-Encoder-decoders give the same outputs, except for hidden states.
+Sequences are batched by length, and the results do not depend on the batch, its order or the side of the padding
+(within 1e-5 in fp32). If several sequences of a decoder share a beginning (a document, few-shot examples), the
+beginning is read only once. The language-model head runs only on the positions of the response, on a limited number at
+once. Encoder-decoders have the same outputs, except for hidden states.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ _FIXED_PADDING_ID = frozenset({"mpnet"})  # the same with one fixed id, so paddi
 
 @dataclass(frozen=True, slots=True)
 class RequestedOutputs:
-    """The outputs to return for each token of the response.
+    """What to return for each token of the response.
 
     Attributes:
-        logprobs: Whether to return the log-probability of the token, given all tokens before it.
+        logprobs: Whether to return the token's log-probability, given all tokens before it.
         entropy: Whether to return the entropy of the predicted distribution, in nats.
-        rank: Whether to return the rank of the token, 1 for the most probable token.
-        sublayers: The sublayers whose outputs to return ("all" for 2L, see `veridical_lab.models.sublayers`).
-        dtype: The precision of these outputs.
-        layers: The layers whose hidden states to return, in fp32: 0 for the embeddings, i for the output of the i-th
+        rank: Whether to return the token's rank, 1 for the most probable token.
+        sublayers: Return the outputs of these sublayers, or of "all" 2L (see `veridical_lab.models.sublayers`).
+        dtype: The precision of the outputs of sublayers.
+        layers: Return the hidden states of these layers, in fp32: 0 for the embeddings, i for the output of the i-th
             block.
     """
 
@@ -73,12 +73,12 @@ class RunnerResult:
     """The outputs for one sequence. Index i is the i-th token of the response.
 
     Attributes:
-        logprob, entropy, rank: The requested values, or None if not requested. NaN (rank 0) for a first token that
-            nothing predicts. *Shape:* (tokens,)
-        hidden: The outputs at the token's own position, by sublayer. *Shape:* (tokens, width)
-        states: The hidden states at the token's own position, by layer. *Shape:* (tokens, width)
+        logprob, entropy, rank: The values, or None if not requested. For a first token that nothing predicts, they are
+            NaN (rank 0). *Shape:* (tokens,)
+        hidden: The outputs of sublayers at each token's own position, by sublayer. *Shape:* (tokens, width)
+        states: The hidden states at each token's own position, by layer. *Shape:* (tokens, width)
         notes: Notes about the run.
-        failed: Why there are no outputs (out of memory, numbers that are not finite). None if there are outputs.
+        failed: Why there are no outputs (out of memory, or numbers that are not finite). None if there are outputs.
     """
 
     logprob: np.ndarray | None = None
@@ -93,9 +93,8 @@ class RunnerResult:
 class Runner:
     """Runs sequences through a model in batches of at most `max_batch_tokens` tokens, including padding.
 
-    By default, the size of a batch depends on the device. A sequence that is longer runs alone. `padding` is the side
-    of the padding. It is always the right side for architectures that count positions from the left, such as
-    DistilBERT.
+    The default limit depends on the device. A sequence longer than the limit runs alone. `padding` is the side to pad
+    on. Architectures that count positions from the left, such as DistilBERT, are always padded on the right.
     """
 
     def __init__(
@@ -119,11 +118,11 @@ class Runner:
         self._split_head: bool | None = None
 
     def run(self, encoded: Sequence[Encoded], requested: RequestedOutputs | None = None) -> Iterator[RunnerResult]:
-        """Yield one result per sequence, in the same order.
+        """Run the sequences, and yield one result for each, in the same order.
 
         Raises:
-            InputError: The model lacks a language-model head for requested log-probabilities, its architecture is
-                unknown and sublayers are requested, or a layer does not exist.
+            InputError: Log-probabilities, entropy or rank are requested and the model is no decoder, sublayers are
+                requested and the architecture is unknown, or a requested layer or sublayer does not exist.
         """
         requested = requested or RequestedOutputs()
         if requested.head and self.model.kind not in FORCED:
@@ -154,7 +153,7 @@ class Runner:
     def _shard(
         self, encoded: Sequence[Encoded], requested: RequestedOutputs, sublayers: tuple[int, ...]
     ) -> list[RunnerResult]:
-        """Run sequences sorted by length in batches, and in smaller ones if memory runs out."""
+        """Run sequences in batches by length. If memory runs out, go on with smaller batches."""
         results: list[RunnerResult | None] = [None] * len(encoded)
         limit = self.max_batch_tokens
         notes: tuple[str, ...] = ()
@@ -184,7 +183,7 @@ class Runner:
         return [result for result in results if result is not None]
 
     def _groups(self, encoded: Sequence[Encoded]) -> list[tuple[list[int], int]]:
-        """Return indices of sequences to batch, the longest first, and the length of each group's shared beginning."""
+        """Group sequences by shared beginning. Return each group's indices, longest first, and its shared length."""
         apart: list[int] = []
         groups: list[tuple[list[int], int]] = []
         alike = shared_beginnings([e.ids for e in encoded]) if self._shares and all(e.ids for e in encoded) else []
@@ -204,7 +203,7 @@ class Runner:
         ]
 
     def _read(self, ids: Sequence[int]) -> CachedForward:
-        """Return the model after reading the shared beginning of sequences."""
+        """Let the model read the shared beginning of sequences."""
         import torch
 
         forward = CachedForward(self.model)
@@ -258,9 +257,9 @@ class Runner:
     def _states(
         self, inputs: dict[str, torch.Tensor], requested: RequestedOutputs, cache: Any = None
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
-        """Return the last hidden states, or all logits if the head cannot run separately. *Shape:* (batch, width, …)
+        """Compute the last hidden states, or all logits if the head cannot run by itself. *Shape:* (batch, width, …)
 
-        Also return the hidden states by layer, if any are requested. `cache` holds tokens read before the inputs.
+        Also return the hidden states by layer if any layer is requested. `cache` holds tokens read before the inputs.
         """
         model = self.model.model
         options: dict[str, Any] = {} if self.model.kind == "encoder" else {"use_cache": False}
@@ -275,9 +274,9 @@ class Runner:
         return outputs.last_hidden_state, outputs.hidden_states if requested.layers else ()
 
     def _inputs(self, batch: Sequence[Encoded], shared: int) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-        """Return the model's inputs, and the rows of response tokens in its flattened *(batch * width)* states.
+        """Build the model's inputs, and find the rows of response tokens in its flattened *(batch * width)* states.
 
-        The first `shared` tokens, which were read before, are left out of the inputs, but not of the mask.
+        The first `shared` tokens were read before, so the inputs leave them out. The mask still covers them.
         """
         import torch
 
@@ -302,7 +301,7 @@ class Runner:
     def _heads(
         self, states: torch.Tensor, batch: Sequence[Encoded], rows: torch.Tensor, requested: RequestedOutputs
     ) -> dict[str, np.ndarray]:
-        """Return the requested outputs of the language-model head for the response tokens of the batch, in order."""
+        """Compute the requested outputs of the language-model head for the response tokens of the batch, in order."""
         import torch
 
         targets = torch.tensor([t for e in batch for t in e.ids[e.response_start : e.response_end]], dtype=torch.long)
@@ -332,7 +331,7 @@ class Runner:
 
 
 def _next_batch(encoded: Sequence[Encoded], order: Sequence[int], shared: int, limit: int) -> tuple[list[int], int]:
-    """Return the first of `order` that fit into one batch, and the tokens read for each, padding included."""
+    """Take as many from the start of `order` as fit into one batch. Also return their width, padding included."""
     chosen: list[int] = []
     width = encoder_length = decoder_length = 0
     for i in order:
@@ -350,7 +349,7 @@ def _next_batch(encoded: Sequence[Encoded], order: Sequence[int], shared: int, l
 def _rectangle(
     texts: Sequence[Sequence[int]], pad: int, padding: Literal["right", "left"]
 ) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Return texts of different lengths as one array, its mask, and the shift of each text to the right."""
+    """Pad texts to one array. Return the array, its mask, and how far each text is shifted to the right."""
     width = max(1, *(len(text) for text in texts))
     ids = np.full((len(texts), width), pad, dtype=np.int64)
     mask = np.zeros((len(texts), width), dtype=np.int64)
@@ -364,7 +363,7 @@ def _rectangle(
 
 
 def _head_runs_apart(model: LocalModel) -> bool:
-    """Return whether trunk, head and `finished` together give the model's own logits."""
+    """Check whether trunk, head and `finished`, run one after the other, give the model's own logits."""
     import torch
 
     config = model.model.config

@@ -1,4 +1,4 @@
-"""Write a trained detector to a folder that `veridical.inference.artifact` reads, each file whole or not at all."""
+"""Write a trained detector to a folder that `veridical.inference.artifact` can read."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["save_artifact", "write_folder"]
 def write_folder(folder: str | Path, kind: str, fields: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Path:
     """Write a detector to a folder and return the folder.
 
-    Weights come first, and each file is written whole or not at all.
+    The weights are written first, and each file is written whole or not at all.
 
     Args:
         folder: The folder to write. It is created if it is missing.
-        kind: The kind of detector, which `description` and `read_folder` check.
-        fields: Further content for `detector.json`.
-        tensors: The content of `weights.safetensors`, whose hash is written to `detector.json`.
+        kind: The kind of detector. `description` and `read_folder` check it.
+        fields: More fields for `detector.json`.
+        tensors: The arrays for `weights.safetensors`. The hash of this file is written to `detector.json`.
 
     Raises:
         OutputError: The folder cannot be written.
@@ -52,7 +52,7 @@ def write_folder(folder: str | Path, kind: str, fields: Mapping[str, Any], tenso
 def save_artifact(artifact: Artifact, folder: str | Path) -> Path:
     """Write an artifact to a folder and return the folder.
 
-    Weights come first, and each file is written whole or not at all.
+    The weights are written first, and each file is written whole or not at all.
     """
     about = {
         "base": asdict(artifact.base),

@@ -1,6 +1,6 @@
 """Build one text with a local causal language model, token by token.
 
-With `Generation`, a caller chooses each token, and can cut the text back to any token. `IncrementalDecoder` gives the
+With `Generation`, you choose each token, and can cut the text back to any token. `IncrementalDecoder` finds the
 characters of each token.
 """
 
@@ -31,10 +31,10 @@ _SPACES = ("▁", "Ġ", " ")  # a token that is only a space, as vocabularies wr
 
 
 class IncrementalDecoder:
-    """Decodes a growing and shrinking list of token ids, and finds the characters of each token.
+    """Decodes a list of token ids that grows and shrinks, and finds the characters of each token.
 
-    Tokens that share a character have the same span. The tokens of an unfinished character have no span yet, so `spans`
-    may be shorter than `ids`. The span of a token without characters is None.
+    Tokens that share a character have the same span, and a token without characters has the span None. While a
+    character is unfinished, its tokens have no span yet, so `spans` may be shorter than `ids`.
 
     Args:
         tokenizer: The tokenizer of the model.
@@ -58,7 +58,7 @@ class IncrementalDecoder:
         self._marks.append((len(self.spans), len(self.text)))
 
     def finish(self) -> None:
-        """Decode the tokens of an unfinished character without waiting for the rest."""
+        """Decode the tokens of an unfinished character now, without its other tokens."""
         self._decode(final=True)
 
     def rewind(self, count: int) -> None:
@@ -69,7 +69,7 @@ class IncrementalDecoder:
         self.text = self.text[:characters]
 
     def _decode(self, *, final: bool) -> None:
-        """Decode the tokens that have no span yet, up to an unfinished character; with `final`, decode that, too."""
+        """Decode the tokens without a span, up to an unfinished character. With `final`, decode the character, too."""
         while (done := len(self.spans)) < len(self.ids):
             context = (self._context + self.ids[max(0, done - _CONTEXT) : done])[-_CONTEXT:]
             context_size = len(self._decode_ids(context, skip_special_tokens=True))
@@ -88,7 +88,7 @@ class IncrementalDecoder:
 
 @dataclass(frozen=True, slots=True)
 class TokenPrompt:
-    """The tokens before a text, whether a space was removed from their end, and notes about them to report."""
+    """The tokens before a text, whether a space was removed from their end, and notes to report about the prompt."""
 
     ids: tuple[int, ...]
     space: bool = False
@@ -96,13 +96,13 @@ class TokenPrompt:
 
 
 def prompt_of(model: LocalModel, case: Case, template: str, max_new_tokens: int) -> TokenPrompt:
-    """Return the prompt for a response to `case`, which leaves room for `max_new_tokens`.
+    """Build the prompt for a response to `case`, and leave room for `max_new_tokens`.
 
-    A final token that is only a space is left out, because models write the space together with the first word. Sources
-    that do not fit are cut to their first window.
+    If the last token is only a space, it is left out, because models write the space together with the first word.
+    Sources that do not fit are cut to their first window.
 
     Raises:
-        InputError: No token is left for the prompt.
+        InputError: `max_new_tokens` leaves no room for a prompt, or the prompt is empty.
         CannotJudgeError: The case cannot be encoded (`encode`).
     """
     if max_new_tokens >= model.max_positions:
@@ -125,19 +125,19 @@ def _is_space(model: LocalModel, token: int) -> bool:
 
 
 class Generation:
-    """Builds a text after a prompt from tokens that the caller chooses.
+    """Builds a text after a prompt from tokens that you choose.
 
-    The model reads them when their logits are needed.
+    The model reads these tokens only when you ask for logits.
 
     Args:
         model: A causal language model.
         prompt: The tokens before the text.
-        after: An earlier generation of the same model that is no longer used. The beginning that both have in common is
-            not read again.
+        after: An earlier generation of the same model, which you no longer use. The beginning that both have in common
+            is not read again.
 
     Attributes:
-        ids, text, spans: The text so far, as in `IncrementalDecoder`. A space that was removed from the prompt's end
-            does not belong to it.
+        ids, text, spans: The text so far, as in `IncrementalDecoder`. If a space was removed from the end of the
+            prompt, it is not part of the text.
         end_ids: The tokens that end a text.
     """
 
@@ -172,16 +172,16 @@ class Generation:
 
     @property
     def passes(self) -> int:
-        """Forward passes so far."""
+        """How many forward passes there were so far."""
         return self._forward.passes
 
     @property
     def pass_start(self) -> int:
-        """The index of the token at which the current pass begins, or the next pass. It is below 0 in the prompt."""
+        """The index of the token at which the current or next pass begins, below 0 in the prompt."""
         return self._forward.length - len(self.prompt)
 
     def advance(self) -> None:
-        """Let the model read all unread tokens, so that the logits of the next token are known."""
+        """Let the model read all unread tokens, to get the logits of the next token."""
         import torch
 
         count = len(self.ids)
@@ -200,7 +200,7 @@ class Generation:
         return self._logits[len(self.ids)]
 
     def logits_before(self, token_i: int) -> torch.Tensor | None:
-        """Return the logits from which a token was sampled, or None if they are no longer known."""
+        """Return the logits from which a token was sampled, or None if they are no longer kept."""
         return self._logits.get(token_i)
 
     def rewind(self, count: int) -> None:
@@ -211,7 +211,7 @@ class Generation:
 
     @contextmanager
     def counting_passes(self) -> Iterator[None]:
-        """Count the forward passes that other code makes with the model while the context lasts."""
+        """While the context lasts, count the forward passes that other code makes with the model, too."""
 
         def count(*_: object) -> None:
             self._forward.passes += 1
@@ -227,9 +227,9 @@ class Generation:
         return 0 <= token_i < len(self.ids) and _is_space(self.model, self.ids[token_i])
 
     def token_at(self, character: int) -> int:
-        """Return the index of the first token that ends after `character`, or the number of tokens."""
+        """Return the index of the first token that ends after `character`, or the number of tokens if there is none."""
         return next((i for i, span in enumerate(self.spans) if span and span.end > character), len(self.ids))
 
     def start_of(self, token_i: int) -> int:
-        """Return the first character of a token, or of the next token with characters, or the length of the text."""
+        """Find where a token starts. If it has no characters, take the next token that has, or the end of the text."""
         return next((span.start for span in self.spans[token_i:] if span), len(self.text))

@@ -1,8 +1,8 @@
-"""Capture the output of each attention and feed-forward sublayer as it is added to the residual stream.
+"""Capture what each attention and feed-forward sublayer adds to the residual stream.
 
 A model of L blocks has 2L sublayers: 2l is the attention of block l, and 2l + 1 is its feed-forward part. In some
-architectures, the block does not add the output of these modules itself (Gemma 2 norms it first). For these, the table
-names the module whose output is added.
+architectures, the output of these modules is not added as it is (Gemma 2 norms it first). For these architectures, the
+table names the module whose output is added.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SublayerLayout:
-    """Says where an architecture keeps its blocks and, in a block, the outputs that are added to the residual.
+    """Where an architecture keeps its blocks and, in each block, the outputs that are added to the residual.
 
-    The blocks are found from the base model. For post-norm blocks, `norms` are the modules that the two sums pass
-    through (first for attention, then for feed-forward).
+    The path to the blocks starts at the base model. In post-norm blocks, the two sums pass through `norms` (first the
+    one after attention, then the one after feed-forward).
     """
 
     blocks: str
@@ -83,7 +83,7 @@ SUBLAYER_LAYOUTS: dict[str, SublayerLayout] = {
 
 
 def layout_of(model: LocalModel) -> SublayerLayout:
-    """Return the layout of the model's architecture.
+    """Look up the layout of the model's architecture.
 
     Raises:
         InputError: The architecture is unknown. The message says how to add it.
@@ -105,9 +105,10 @@ def _blocks(model: LocalModel, layout: SublayerLayout) -> MutableSequence[Any]:
 
 
 def first_layers(folder: str | Path, count: int, out: Path) -> Path:
-    """Write an encoder with only its first `count` layers to a folder.
+    """Write an encoder to a folder, with only its first `count` layers.
 
-    The first layers of a pretrained encoder are a better start for training than the upper layers (Sajjad et al. 2023).
+    For training, the first layers of a pretrained encoder are a better start than the upper layers (Sajjad et al.
+    2023).
 
     Raises:
         InputError: The encoder has fewer layers, or its architecture has no `SublayerLayout`.
@@ -141,7 +142,7 @@ def _output(output: Any) -> torch.Tensor:
 def capture_sublayers(
     model: LocalModel, sublayers: Sequence[int], capture: Callable[[int, torch.Tensor], None]
 ) -> Iterator[None]:
-    """Call `capture(sublayer, output)` for each named sublayer at every forward pass while the context lasts.
+    """While the context lasts, call `capture(sublayer, output)` for each of `sublayers` at every forward pass.
 
     Outputs have the shape (batch, tokens, width), or (batch * tokens, width) in OPT. The model may change the tensor
     afterwards, so `capture` must copy it.
@@ -173,7 +174,7 @@ def check_layout(model: LocalModel) -> None:
     """Check that the output of each block is its input plus its two sublayers (before each post-norm).
 
     Raises:
-        InputError: This does not hold, so the table does not fit this version of the architecture.
+        InputError: Outputs differ from the sums, so the table does not fit this version of the architecture.
     """
     import torch
 
@@ -203,7 +204,7 @@ def _misfit(model: LocalModel, what: str) -> InputError:
 def _trace(
     model: LocalModel, layout: SublayerLayout, blocks: Sequence[Any]
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """Return, for each block (each half of a post-norm block), the sum of its parts and its real output."""
+    """Compute the sum of the parts of each block (or half of a post-norm block), and return it with the real output."""
     import torch
 
     ids = torch.arange(8, device=model.device)[None] % model.model.config.get_text_config().vocab_size

@@ -1,7 +1,6 @@
-"""Make tiny seeded models and tokenizers for tests (ours and yours), in code and saved as Hugging Face folders.
+"""Make tiny models and tokenizers for tests (ours and yours), from a seed, as Hugging Face folders.
 
-There is also a converter from the format of llama2.c. Nothing is downloaded, and the same arguments always give the
-same numbers.
+Nothing is downloaded, and the same arguments always give the same numbers.
 """
 
 from __future__ import annotations
@@ -120,10 +119,10 @@ def tiny(
     seed: int = 0,
     **config: Any,
 ) -> Path:
-    """Write a random model with its tokenizer to a folder, and return the folder (about 30,000 weights, fp32).
+    """Write a random model (about 30,000 weights, fp32) with its tokenizer to a folder, and return the folder.
 
-    The model has 2 blocks of width 32 and 256 positions. Its weights are larger than in usual initialisations, so that
-    predictions differ from token to token.
+    The model has 2 blocks of width 32 and 256 positions. Its weights are larger than is usual for random weights, so
+    that predictions differ from token to token.
 
     `tokenizer` is one of `TOKENIZERS`. The default is "wordpiece" for encoders, "unigram" for T5, and "bytes"
     otherwise. BART's tokenizer puts <s> and </s> around a text, and T5's puts </s> after it. If `head` is set, the
@@ -167,7 +166,7 @@ def tiny(
 
 
 def tiny_tokenizer(kind: TokenizerKind = "bytes") -> Any:
-    """Return a fast tokenizer of about 300 pieces, trained on a paragraph. <pad>, <s>, </s>, <unk> are 0 to 3.
+    """Build a fast tokenizer of about 300 pieces from a paragraph. <pad>, <s>, </s>, <unk> are 0 to 3.
 
     "bytes" is byte-level BPE, as in GPT-2, Llama 3 and Qwen. "metaspace" is BPE with byte fallback. "metaspace" and
     "unigram" are like those of SentencePiece. "wordpiece" is as in BERT: lower case and no accents, but with <s> … </s>
@@ -230,7 +229,7 @@ def tiny_tokenizer(kind: TokenizerKind = "bytes") -> Any:
 
 
 def _frequent_pieces(words: Iterable[str], size: int, inside: str = "") -> dict[str, int]:
-    """Return all letters and the most frequent parts of words, with their counts.
+    """Count the parts of words, and return all letters and the most frequent parts with their counts.
 
     Pieces that do not begin a word get the prefix `inside`. This replaces the trainers of WordPiece and Unigram, whose
     results differ from run to run.

@@ -1,6 +1,7 @@
-"""Use a soft prompt on a local model as a chat model. It does the task it was tuned on and follows no instructions.
+"""Use a local model with a soft prompt as a chat model that does only the task on which it was tuned.
 
-Its folder is written by `veridical train generator`, and contains `detector.json` and the vectors.
+A soft prompt is a few vectors that the model reads before the text. The chat model follows no instructions. `veridical
+train generator` writes its folder, with `detector.json` and the vectors.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ PROMPT = "prompt"  # the name of the vectors among the tensors
 
 
 def task_tokens(model: LocalModel, task: str, virtual: range, prefill: str = "") -> list[int]:
-    """Return the tokens of a task: soft prompt, start of text, the task on a line, and `prefill`."""
+    """Tokenise a task: the soft prompt, the start of a text, the task on its own line, and `prefill`."""
     ids = model.tokenizer(f"{task}\n{prefill}", add_special_tokens=False, split_special_tokens=True)["input_ids"]
     return [*virtual, *special_tokens(model).before, *ids]
 
@@ -36,7 +37,7 @@ def reads_bare_tasks(model: ChatModel) -> bool:
 
 
 class TunedChat(LocalChat):
-    """Runs the soft prompt in a folder on its base model as a chat model.
+    """A chat model: the base model with the soft prompt in a folder.
 
     It reads only the last message of a request.
 
@@ -58,7 +59,7 @@ class TunedChat(LocalChat):
         self._vectors = vectors
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the fingerprint of a local model, together with a mark that it reads tasks alone."""
+        """Return the fingerprint of a local model, with a mark that the model reads bare tasks."""
         return {**super().fingerprint(), "reads": "task"}
 
     def _load(self) -> LocalModel:

@@ -1,1 +1,1 @@
-"""Train probes, store the activations to train them on, and analyse what probes see."""
+"""Train probes on a model's hidden states, store these states (activations), and analyse what probes see."""

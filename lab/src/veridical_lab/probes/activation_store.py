@@ -1,7 +1,7 @@
-"""Store hidden states in memory-mapped form: a folder of safetensors shards with an index (`store.json`).
+"""Store hidden states in a folder of memory-mapped safetensors files (shards) with an index (`store.json`).
 
-The store is written shard by shard, and you can resume writing. If a crash cut a shard short, it is written again. An
-incomplete store cannot be read.
+The store is written shard by shard, and you can resume after a crash. A shard that the crash cut short is then written
+again. An incomplete store cannot be read.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SHARD_BYTES = 64 << 20  # the most that a crash can lose
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """The contents of `store.json`: model and data of the states, and the number of sequences of each shard."""
+    """The contents of `store.json`: from which model and data the states are, and how many sequences each shard has."""
 
     base: dict[str, Any]
     data: str
@@ -59,7 +59,7 @@ class _Index:
         return folder / f"shard-{i:05d}-of-{len(self.shards):05d}.safetensors"
 
     def problem(self, folder: Path, i: int) -> str | None:
-        """Return why the i-th shard cannot be read; None if it can."""
+        """Check the i-th shard. Return why it cannot be read, or None if it can."""
         from safetensors import SafetensorError, safe_open
 
         path = self.path(folder, i)
@@ -85,21 +85,21 @@ def write_store(
     dtype: str = "auto",
     progress: Callable[[str], None] = lambda line: None,
 ) -> ActivationStore:
-    """Write the states of all response tokens to a folder, or complete a partial store there.
+    """Compute the states of all response tokens and write them to a folder, or complete a store there.
 
     Args:
-        folder: The folder of the store. Complete shards stay, and others are written again.
+        folder: The folder of the store. Complete shards are kept, and all others are written.
         model: The language model to probe.
         data: The sequences.
         sublayers: The sublayers to store. Default: all 2L.
         dtype: "fp32", "bf16", "fp16", or "auto" (the model's).
-        progress: A function that receives the size before the model runs, then a line of text per shard.
+        progress: Called with the size before the model runs, and with a line of text after each shard.
 
     Returns:
         The store.
 
     Raises:
-        DataError: The folder contains a store of other states. The message names the difference.
+        DataError: The folder has a store of other states. The message names the difference.
         InputError: Some states are not finite in `dtype`.
     """
     if dtype != "auto" and dtype not in STORED_DTYPES:
@@ -185,11 +185,11 @@ def _check_same(expected: _Index, index: _Index, folder: Path) -> None:
 
 
 class ActivationStore:
-    """Reads the states in a folder that `write_store` wrote, memory-mapped (an `ActivationStates`).
+    """Reads states from a folder that `write_store` wrote (an `ActivationStates`). The files are memory-mapped.
 
     Args:
         folder: The folder of the store.
-        memory: The largest number of bytes (as fp32, of all sublayers) to read at once, which determines `groups`.
+        memory: Read at most this many bytes at once (as fp32, of all sublayers). This determines `groups`.
 
     Raises:
         DataError: A shard is missing or damaged.
@@ -215,7 +215,7 @@ class ActivationStore:
         self.groups = self._groups(max(1, memory // (4 * len(self.sublayers) * self.width)))
 
     def _groups(self, limit: int) -> list[Indices]:
-        """Return groups of neighbouring shards that fit together; a shard that is too large is divided."""
+        """Group neighbouring shards that fit into memory together, and divide shards that are too large."""
         groups: list[Indices] = []
         group_members: list[int] = []
         for first, last in pairwise(self._first.tolist()):

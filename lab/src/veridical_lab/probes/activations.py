@@ -1,7 +1,7 @@
-"""Give access to the hidden states of response tokens by sequence, held in memory or recomputed at every reading.
+"""Read the hidden states of response tokens by sequence, from memory or by running the model at every reading.
 
-To keep them on disk, use `activation_store`. Training reads the states of some sequences of one group, which fits in
-memory.
+To keep states on disk, use `activation_store`. Sequences are in groups that fit into memory, and training reads some
+sequences of one group at a time.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _READ_AT_ONCE = 64  # sequences read at once when only their means are kept
 
 
 class ActivationStates(Protocol):
-    """A vector per response token and sublayer, by sequence. Instead of sublayers, you can also number other things.
+    """Has a vector for each response token and sublayer, by sequence. You can number other things than sublayers, too.
 
     Attributes:
         sublayers: The numbers of the sublayers, in ascending order.
         width: The length of a vector.
-        lengths: The number of vectors of each sequence. *Shape:* (sequences,)
-        groups: The sequences to read together, in order. Each group fits into memory.
+        lengths: How many vectors each sequence has. *Shape:* (sequences,)
+        groups: Which sequences to read together, in order. Each group fits into memory.
     """
 
     sublayers: tuple[int, ...]
@@ -55,12 +55,12 @@ class ActivationStates(Protocol):
     groups: list[Indices]
 
     def read(self, sequences: Indices, sublayers: Sequence[int]) -> torch.Tensor:
-        """Return the states of these sequences (of one group), concatenated: fp32, (sublayers, tokens, width)."""
+        """Read the states of sequences of one group, concatenated, in fp32, (sublayers, tokens, width)."""
         ...
 
 
 def check_sublayers(model: LocalModel, chosen: Sequence[int] | None) -> tuple[int, ...]:
-    """Return `chosen` in ascending order, or all 2L sublayers if it is None.
+    """Sort `chosen`, or return all 2L sublayers if it is None.
 
     Raises:
         InputError: A sublayer does not exist.
@@ -73,7 +73,7 @@ def check_sublayers(model: LocalModel, chosen: Sequence[int] | None) -> tuple[in
 
 
 def as_size(count: float) -> str:
-    """Return a number of bytes in readable form.
+    """Write a number of bytes in readable form.
 
     >>> as_size(3 << 20)
     '3.1 MB'
@@ -86,7 +86,7 @@ def as_size(count: float) -> str:
 
 
 def group_by_length(lengths: Indices, limit: int) -> list[Indices]:
-    """Group neighbouring sequences, with at most `limit` tokens in each group (or a single sequence)."""
+    """Group neighbouring sequences. Each group has at most `limit` tokens, or a single sequence."""
     bounds, tokens = [0], 0
     for i, length in enumerate(lengths.tolist()):
         if tokens and tokens + length > limit:
@@ -97,7 +97,7 @@ def group_by_length(lengths: Indices, limit: int) -> list[Indices]:
 
 
 def row_indices(starts: Indices, lengths: Indices) -> Indices:
-    """Return the rows start, start + 1 and so on of every run, concatenated."""
+    """List the rows of every run (start, start + 1 and so on), one run after another."""
     ends = np.cumsum(lengths)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)
 
@@ -137,9 +137,9 @@ def compute_states(
 
 
 class RecomputedStates:
-    """Computes states with the model at every reading. Nothing is stored, and the model runs in every epoch.
+    """Runs the model to compute states at every reading, so in every epoch of training. Nothing is stored.
 
-    `memory` limits the bytes (as fp32, of all sublayers) of a group.
+    A group has at most `memory` bytes (as fp32, of all sublayers).
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class _StatesInMemory:
 
 
 def in_memory(states: Any, lengths: Any, sublayers: Sequence[int]) -> ActivationStates:
-    """Wrap states (numpy or torch) of shape (sublayers, tokens, width), with the sequences concatenated.
+    """Wrap states (numpy or torch) of shape (sublayers, tokens, width), in which sequences follow each other.
 
     Raises:
         InputError: The shapes do not fit together, or a number is not finite.
@@ -199,12 +199,10 @@ def in_memory(states: Any, lengths: Any, sublayers: Sequence[int]) -> Activation
 
 
 def mean_states(states: ActivationStates, sequences: Indices, sublayers: Sequence[int]) -> ActivationStates:
-    """Average the states over the tokens of each sequence, so that each sequence has a single token.
+    """Average the states over the tokens of each sequence, so that each sequence has a single token, in memory.
 
-    They are in memory.
-
-    Sequences that are not listed have no token. If there are more means than tokens in the largest group, `states` is
-    returned unchanged.
+    Sequences that are not in `sequences` then have no token. If there would be more means than tokens in the largest
+    group, `states` is returned unchanged.
     """
     import torch
 

@@ -1,7 +1,8 @@
-"""Compute the numbers of many probes at once: weights, logits on a batch of responses, losses and gradients.
+"""Compute weights, logits, losses and gradients of many probes at once, on a batch of responses.
 
-A probe sees a state only through its projection (`models.probe_heads`). A step therefore consists of one product of the
-states with the stacked projections, a loss on the few numbers that result, and one product back.
+A probe sees a state only through its projection to a few numbers (`models.probe_heads`). A training step therefore
+multiplies the states with the stacked projections of all probes, computes the loss from the few resulting numbers, and
+multiplies back once for the gradients.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ _MIN_EXPONENT = -700.0  # exp of it is still a double
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledItems:
-    """The labels of some sequences in one order, flat. There is a label per token, or one per sequence.
+    """The labels of some sequences, in order, as flat arrays. An item is a token or a whole sequence.
 
     Attributes:
-        lengths: The number of tokens of each sequence. *Shape:* (sequences,)
-        starts: The index of each sequence's first token among all tokens. *Shape:* (sequences,)
+        lengths: How many tokens each sequence has. *Shape:* (sequences,)
+        starts: Where each sequence starts among all tokens. *Shape:* (sequences,)
         labels: The label of each item. *Shape:* (items,)
         weights: The weight of each item. *Shape:* (items,)
     """
@@ -42,7 +43,7 @@ class LabelledItems:
     weights: torch.Tensor
 
     def batch(self, first: int, last: int) -> LabelledItems:
-        """Return the items of the sequences from `first` to `last` (exclusive)."""
+        """Return the items of sequences `first` to `last` (exclusive)."""
         starts = self.starts[first:last]
         a, b = int(starts[0]), int(starts[-1] + self.lengths[last - 1])
         one_per_sequence = len(self.labels) == len(self.lengths)
@@ -50,16 +51,16 @@ class LabelledItems:
         return LabelledItems(self.lengths[first:last], starts - a, self.labels[part], self.weights[part])
 
     def is_token(self, device: torch.device) -> torch.Tensor:
-        """Return which positions of (sequences, longest) hold a token."""
+        """Mark the positions of (sequences, longest) that hold a token, not padding."""
         import torch
 
         return torch.from_numpy(np.arange(int(self.lengths.max()))[None] < self.lengths[:, None]).to(device)
 
     def pad(self, values: torch.Tensor) -> torch.Tensor:
-        """Lay out values of tokens by sequence.
+        """Lay out values of tokens in one row for each sequence.
 
-        The shape (…, tokens, m) or (…, tokens) becomes (…, sequences, longest[, m]). Positions after the end of a
-        sequence repeat its last token.
+        The shape (…, tokens, m) or (…, tokens) becomes (…, sequences, longest[, m]). After the end of a sequence, the
+        value of its last token is repeated.
         """
         import torch
 
@@ -70,9 +71,9 @@ class LabelledItems:
 def labelled_items(
     labels: ProbeLabels, lengths: Indices, sequences: Indices, options: ProbeOptions, positive_weight: float
 ) -> LabelledItems:
-    """Return the labels of `sequences` in this order.
+    """Look up labels and weights of `sequences`, in the given order.
 
-    The weight of positive ones is multiplied by `positive_weight`.
+    The weights of positive items are multiplied by `positive_weight`.
     """
     import torch
 
@@ -84,10 +85,10 @@ def labelled_items(
 
 
 class ProbeWeights:
-    """Holds projections (sublayers, rates * k, width) and the other weights of probes, each (sublayers, rates, …).
+    """Holds the weights of probes: projections (sublayers, rates * k, width), and other weights (sublayers, rates, …).
 
-    They are applied to states that were standardised by `mean` and `scale` (sublayers, width). Before training, the
-    logit is `prior`.
+    `rates` is the number of learning rates. The weights apply to states that were standardised by `mean` and `scale`
+    (sublayers, width). Before training, the bias is `prior`.
     """
 
     def __init__(
@@ -116,16 +117,16 @@ class ProbeWeights:
         self.parts = {name: part.to(mean.device) for name, part in self.parts.items()}
 
     def of_rate(self, name: str, rate: int) -> slice | int:
-        """Return the index of one learning rate in the second dimension of a part."""
+        """Find one learning rate in the second dimension of a part."""
         return slice(rate * self.k, rate * self.k + self.k) if name in ("projection", "offset") else rate
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Drop all sublayers except these (indices)."""
+        """Keep only the sublayers with these indices."""
         self.mean, self.scale = self.mean[rows], self.scale[rows]
         self.parts = {name: part[rows] for name, part in self.parts.items()}
 
     def project(self, states: torch.Tensor | list[torch.Tensor]) -> torch.Tensor:
-        """Return z, (sublayers, tokens, rates * k), of states (sublayers, tokens, width), as a tensor or a list."""
+        """Project states (sublayers, tokens, width), a tensor or a list, to z (sublayers, tokens, rates * k)."""
         import torch
         from torch.nn.functional import linear
 
@@ -137,7 +138,7 @@ class ProbeWeights:
         return torch.stack([linear(x, p, o) for x, p, o in zip(states, projection, offset, strict=True)])
 
     def gradients(self, states: torch.Tensor | list[torch.Tensor], dz: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return the gradients of projection and offset from the gradient of z."""
+        """Compute the gradients of projection and offset from the gradient of z."""
         import torch
 
         transposed = dz.transpose(1, 2).contiguous()
@@ -152,7 +153,7 @@ class ProbeWeights:
 def logits_of(
     z: torch.Tensor, weights: dict[str, torch.Tensor], items: LabelledItems, options: ProbeOptions
 ) -> torch.Tensor:
-    """Return a logit for each token or each response, with shape (sublayers * rates, items).
+    """Compute a logit for each token or each response, with shape (sublayers * rates, items).
 
     `z` has the shape (sublayers, tokens, rates * k).
     """
@@ -175,9 +176,10 @@ def logits_of(
 
 
 def _pooled(attention: torch.Tensor, values: torch.Tensor, items: LabelledItems, *, by_response: bool) -> torch.Tensor:
-    """Return softmax-weighted means over prefixes, (…, sequences, longest, m), or whole sequences, (…, sequences, m).
+    """Average by softmax over prefixes, (…, sequences, longest, m), or over whole sequences, (…, sequences, m).
 
-    Means over prefixes are in double precision, relative to each sequence's highest attention.
+    For prefixes, the computation is in double precision, and attention is relative to its highest value in the
+    sequence.
     """
     if by_response:
         share = attention.masked_fill(~items.is_token(attention.device), -math.inf).softmax(-1)
@@ -189,7 +191,7 @@ def _pooled(attention: torch.Tensor, values: torch.Tensor, items: LabelledItems,
 
 
 def losses_of(logits: torch.Tensor, items: LabelledItems) -> torch.Tensor:
-    """Return the weighted sum of log losses, (sublayers * rates,)."""
+    """Sum the weighted log losses of each probe, (sublayers * rates,)."""
     from torch.nn.functional import softplus
 
     label, weight = items.labels.to(logits.device), items.weights.to(logits.device)

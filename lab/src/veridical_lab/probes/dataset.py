@@ -1,4 +1,4 @@
-"""Prepare labelled examples for one model: sequences, labels, activations, and the split by document."""
+"""Prepare labelled examples for one model: split them by document, encode and label them, and get activations."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ __all__ = ["ProbeDataset", "build_dataset"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProbeDataset:
-    """A data set prepared for one model.
+    """A data set that is ready to train and test probes of one model.
 
     Attributes:
         name: The name of the data set in results.
-        split: The loaded part of the published set.
+        split: Which part of the published set was loaded.
         hash: The `content_hash` of all examples.
         parts: The examples of "train", "valid" and "test", including those that could not be encoded.
-        sequences: The sequences that the model processes.
+        sequences: The token sequences that the model reads.
         labels: The labels of tokens and responses.
         states: The activations.
-        train: The sequences (indices) of the training part.
-        valid: The sequences of the validation part.
-        test: The sequences of the test part. Empty if they were not requested.
+        train: The indices of the sequences of the training part.
+        valid: The indices of the sequences of the validation part.
+        test: The indices of the sequences of the test part. Empty if the test part was not requested.
     """
 
     name: str
@@ -67,11 +67,11 @@ class ProbeDataset:
 
     @property
     def documents(self) -> dict[str, int]:
-        """The number of documents in each part."""
+        """How many documents each part has."""
         return {name: len({document_of(e) for e in part}) for name, part in self.parts.items()}
 
     def labelled(self, sequences: Indices, objective: str) -> Indices:
-        """Return the `sequences` that have a label, of the response or of any token."""
+        """Return those of `sequences` whose response is labelled, or at least one of whose tokens is."""
         if objective == "response":
             return sequences[self.labels.response_weights[sequences] > 0]
         return np.array([i for i in sequences.tolist() if self.labels.token_weights[i].any()], dtype=np.int64)
@@ -92,12 +92,12 @@ def build_dataset(
     Args:
         model: The language model to probe.
         examples: The labelled cases.
-        config: How to encode them, and where to keep activations.
+        config: How to encode the examples, and where to keep activations.
         name: The name of the data in messages and results.
-        split: The part of the published set that `examples` are.
-        store: The folder of this data set's activations, so that the model runs only for missing ones. Default:
-            activations are held in memory.
-        with_test: Whether to encode the test part, which training does not use.
+        split: Which part of the published set `examples` are.
+        store: A folder for the activations of this data set. The model runs only for activations that are missing
+            there. Default: activations are held in memory.
+        with_test: Whether to encode the test part as well. Training does not use it.
 
     Raises:
         InputError: There are too few documents, or activations are not finite or too large to hold.
@@ -137,7 +137,7 @@ def build_dataset(
 def _load_states(
     model: LocalModel, sequences: EncodedExamples, config: ProbeConfig, store: Path | None
 ) -> ActivationStates:
-    """Return activations from a store, from memory, or recomputed at every reading; report their size first."""
+    """Report the size of activations, then provide them from a store, from memory, or by running the model."""
     import torch
 
     chosen = check_sublayers(model, config.sublayers)

@@ -1,6 +1,6 @@
-"""Turn probe scores of encoded examples into the judgements of the detector, and fit thresholds on them.
+"""Turn scores of probes into the judgements that the detector would give, and fit thresholds on these judgements.
 
-The activations are already computed, so the model does not run.
+The activations were computed before, so the model does not run.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Judged = list[tuple[Example, Judgement]]
 def best_f1_each(
     scores: ScoresBySequence, sequences: Indices, labels: ProbeLabels, objective: str
 ) -> NDArray[np.float64]:
-    """Return the highest F1 that any threshold gives each probe on `sequences`, (probes,).
+    """Find the highest F1 that each probe reaches on `sequences` with any threshold, (probes,).
 
-    It is 0 if it is undefined.
+    If F1 is undefined, it counts as 0.
     """
     joined = np.concatenate([scores[i] for i in sequences.tolist()], 1)
     label, weight = labels.items(sequences, objective)
@@ -56,12 +56,12 @@ def best_f1_each(
 def judgements_of(
     sequences: EncodedExamples, scores: Mapping[int, NDArray[np.float64]], objective: str, *, by: str = "probe"
 ) -> Judged:
-    """Return the judgements that the detector gives, each with its example.
+    """Build the judgements that the detector would give, each with its example.
 
     Args:
         sequences: All sequences.
-        scores: For each sequence, the scores of the tokens, or only the score of the response. If an example has
-            several windows, the window that supports a token best is used.
+        scores: By sequence, the scores of the tokens, or only the score of the response. If an example has several
+            windows, each token gets its score from the window that supports it best.
         objective: "token" or "response".
         by: The name of the detector.
     """
@@ -87,14 +87,14 @@ def judgements_of(
 def label_score_pairs(
     judged: Sequence[tuple[Example, Judgement]], project: Project
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Return labels and scores, both (items,), of all items that `project` returns for the judgements."""
+    """Collect labels and scores, both (items,), of all items that `project` finds in the judgements."""
     rows = [projected for e, j in judged if (projected := project(e, j, 0.5)) is not None]
     table = np.concatenate(rows) if rows else np.zeros((0, 2))
     return table[:, 0] > 0, table[:, 1]
 
 
 def fit_threshold(judged: Sequence[tuple[Example, Judgement]], level: str) -> float:
-    """Fit the threshold with the best F1 on the units of a level.
+    """Find the threshold with the highest F1 at a level.
 
     Args:
         judged: The labelled validation examples, each with its judgement.
@@ -112,10 +112,10 @@ def fit_threshold(judged: Sequence[tuple[Example, Judgement]], level: str) -> fl
 
 
 def f1_sp_in_model_tokens(sequences: EncodedExamples) -> Metric:
-    """Return a metric that computes F1-Sp in the model's tokens, as CH-Wang et al. 2024 do (§4.3).
+    """Make a metric that computes F1-Sp in the model's tokens, as CH-Wang et al. 2024 do (§4.3).
 
-    It works only for these examples. `METRICS["f1_sp"]` counts words between spaces instead, which are the same for
-    every model.
+    The metric works only for these examples. `METRICS["f1_sp"]` counts words between spaces instead, because these are
+    the same for every model.
     """
     first = dict(zip(reversed(sequences.example_of.tolist()), reversed(sequences.encoded), strict=True))
     tokens = {

@@ -1,6 +1,6 @@
-"""Fit probes of all sublayers and learning rates in one pass over the activations, and their ensemble.
+"""Fit the probes of all sublayers and learning rates in the same passes over the activations, and their ensemble.
 
-The losses of all probes are added up, and Adam updates each number separately. Each probe therefore has the same
+The losses of all probes are added up, and Adam updates each number by itself. Each probe therefore gets the same
 weights as if it were trained alone.
 """
 
@@ -35,14 +35,14 @@ _ROWS = 1024  # rows of states that fit into a processor's cache
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedProbes:
-    """Probes of all sublayers, each the best of its grid.
+    """The best probe of each sublayer among all learning rates and batch sizes (the grid).
 
     Attributes:
         probes: The probes.
         loss: The loss on the validation part. *Shape:* (sublayers,)
         learning_rate: The learning rate of the best run. *Shape:* (sublayers,)
         batch_size: The batch size of the best run. *Shape:* (sublayers,)
-        epochs: The number of epochs until the best loss. *Shape:* (sublayers,)
+        epochs: The epoch with the lowest loss. *Shape:* (sublayers,)
     """
 
     probes: Probes
@@ -67,19 +67,19 @@ def fit(
 
     Args:
         states: The states that the probes read.
-        labels: The labels that they learn.
+        labels: The labels that the probes learn.
         train: The sequences to fit on.
-        valid: The sequences for early stopping and for choosing from the grid.
+        valid: The sequences on which to decide when to stop, and which probe of the grid is best.
         options: Kind, objective and hyper-parameters.
         sublayers: The sublayers to fit. Default: all sublayers of `states`.
         device: The device to fit on.
-        progress: A function that receives a line of text per epoch.
+        progress: Called with a line of text after each epoch.
 
     Returns:
-        The probes with the lowest validation loss of each sublayer.
+        For each sublayer, the probe with the lowest validation loss.
 
     Raises:
-        InputError: All labels in a part are of one class, or states are not finite.
+        InputError: All labels in a part are of one class, states are not finite, or the training diverged.
     """
     import torch
 
@@ -103,7 +103,7 @@ def fit(
 
 
 def _class_weights(labels: ProbeLabels, sequences: Indices, options: ProbeOptions, part: str) -> tuple[float, float]:
-    """Return the total weights of both classes, clean first; `InputError` if one is missing."""
+    """Sum the weights of each class, clean first. Raises `InputError` if a class is missing."""
     label, weight = labels.items(sequences, options.objective)
     label, weight = label.astype(np.float64), weight.astype(np.float64)
     positive, negative = float(weight @ label), float(weight @ (1 - label))
@@ -119,7 +119,7 @@ def _class_weights(labels: ProbeLabels, sequences: Indices, options: ProbeOption
 
 
 class _Reader:
-    """Reads states group by group to the device; keeps a single group, because every epoch reads the same one."""
+    """Reads states to the device, group by group. A single group is kept there, because every epoch reads it."""
 
     def __init__(self, states: ActivationStates, sublayers: tuple[int, ...], device: torch.device, seed: int) -> None:
         self.states, self.sublayers, self.device, self.seed = states, sublayers, device, seed
@@ -139,23 +139,23 @@ class _Reader:
         return states
 
     def parts(self, sequences: Indices) -> list[Indices]:
-        """Return those of `sequences` in each group."""
+        """Split `sequences` by group."""
         if self.single_group:
             return [sequences]
         parts = (group[np.isin(group, sequences)] for group in self.states.groups)
         return [part for part in parts if len(part)]
 
     def shuffled(self, part: Indices, random: np.random.Generator | None = None) -> Indices:
-        """Return the order in which a part is read: shuffled once if it is the only group, else by `random`."""
+        """Shuffle a part for reading: always the same way if it is the only group, or else by `random`."""
         if self.single_group:
             return np.random.default_rng(self.seed).permutation(part)
         return part if random is None else random.permutation(part)
 
 
 def _mean_and_scale(reader: _Reader, train: Indices) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return mean and deviation of each number of the states over the training tokens, both (sublayers, width).
+    """Compute mean and deviation of each number of the states over the training tokens, both (sublayers, width).
 
-    Probes are trained on states standardised by them, which helps Adam and changes no optimum.
+    With these, states are standardised for training. This helps Adam and changes no optimum.
     """
     import torch
 
@@ -179,7 +179,7 @@ def _mean_and_scale(reader: _Reader, train: Indices) -> tuple[torch.Tensor, torc
 
 
 class _Run:
-    """One training run of all sublayers and learning rates with one batch size (the only one in the options)."""
+    """One training run of all sublayers and learning rates with one batch size, the only one in its options."""
 
     def __init__(
         self, reader: _Reader, labels: ProbeLabels, options: ProbeOptions, positive_weight: float, weights: ProbeWeights
@@ -202,7 +202,7 @@ class _Run:
         self.epoch_of = np.zeros(shape, dtype=np.int64)
 
     def train(self, train: Indices, valid: Indices, progress: Callable[[str], None]) -> None:
-        """Train until all sublayers are out of patience."""
+        """Train until no sublayer has a lower validation loss for `patience` epochs, or until `max_epochs`."""
         size = self.options.batch_sizes[0]
         for epoch in range(1, self.options.max_epochs + 1):
             parts = self.reader.parts(train)
@@ -223,7 +223,7 @@ class _Run:
                 break
 
     def _active_states(self, states: torch.Tensor, tokens: slice) -> torch.Tensor | list[torch.Tensor]:
-        """Return the states of the sublayers in training; on a CPU as views, because copies may be gigabytes."""
+        """Return the states of sublayers in training. On a CPU, these are views, because copies may be gigabytes."""
         if not states.is_cuda:
             return [states[i, tokens] for i in self.active.tolist()]
         return states[:, tokens] if len(self.active) == len(self.loss) else states[self.active, tokens]
@@ -253,7 +253,7 @@ class _Run:
             self.weights.parts[name] -= self.rates[name] * step
 
     def _validate(self, valid: Indices, epoch: int) -> None:
-        """Keep each probe at its best; drop sublayers whose probes are all out of patience."""
+        """Remember each probe at its best, and drop sublayers none of whose probes improved for `patience` epochs."""
         import torch
 
         total, weight = np.zeros(self.weights.rates * len(self.active)), 0.0
@@ -285,9 +285,10 @@ class _Run:
 
 
 def _batches(count: int, size: int, random: np.random.Generator) -> Iterator[tuple[int, int]]:
-    """Yield stretches (first, last) of the stored order of sequences, from a random offset on, in random order.
+    """Yield batches as stretches (first, last) of the stored sequences, with a random offset, in random order.
 
-    A batch is thus one stretch of memory without copies, and its composition changes from epoch to epoch.
+    A batch is therefore one stretch of memory and need not be copied. Because of the offset, batches differ from epoch
+    to epoch.
     """
     offset = int(random.integers(size)) if count > size else 0
     bounds = [0, *range(offset or size, count, size), count]
@@ -299,7 +300,7 @@ def _batches(count: int, size: int, random: np.random.Generator) -> Iterator[tup
 def _best_of_grid(
     runs: Sequence[_Run], sublayers: tuple[int, ...], options: ProbeOptions, mean: torch.Tensor, scale: torch.Tensor
 ) -> FittedProbes:
-    """Return the probe of each sublayer with the lowest validation loss, for states without standardisation."""
+    """Choose each sublayer's probe with the lowest validation loss, and convert it to the model's own states."""
     import torch
 
     losses = np.stack([run.loss for run in runs], 1)  # (sublayers, sizes, rates)
@@ -329,7 +330,7 @@ def _best_of_grid(
 
 
 def scores_of(states: ActivationStates, sequences: Indices, probes: Probes) -> dict[int, NDArray[np.float64]]:
-    """Return each probe's scores by sequence: (probes, tokens), or (probes, 1) for the objective "response"."""
+    """Score sequences with each probe: (probes, tokens), or (probes, 1) for the objective "response"."""
     scores: dict[int, NDArray[np.float64]] = {}
     sequences = np.asarray(sequences)
     for group in states.groups:
@@ -347,15 +348,15 @@ def scores_of(states: ActivationStates, sequences: Indices, probes: Probes) -> d
 def fit_ensemble(
     probes: Probes, scores: ScoresBySequence, labels: ProbeLabels, train: Indices, valid: Indices, options: ProbeOptions
 ) -> Probes:
-    """Fit a logistic regression over the probabilities of frozen probes (CH-Wang et al. 2024, §4.1, §5.1).
+    """Fit a logistic regression on the probabilities of frozen probes (CH-Wang et al. 2024, §4.1, §5.1).
 
     Args:
         probes: The frozen probes.
-        scores: The scores by the probes of all sequences in `train` and `valid`.
+        scores: The scores that the probes give to all sequences in `train` and `valid`.
         labels: The labels to predict.
         train: The sequences on which the probes were fitted.
-        valid: The sequences for early stopping.
-        options: The hyper-parameters of the probes, which are also used for the regression.
+        valid: The sequences on which to decide when to stop.
+        options: The hyper-parameters of the probes. The regression uses them, too.
 
     Returns:
         `probes` with the weights and the intercept of the regression.

@@ -1,6 +1,6 @@
-"""Encode labelled cases as teacher-forced sequences, with a label for each token and each response.
+"""Encode labelled cases as sequences for the model to read, with a label for each token and each response.
 
-If the sources of a response do not fit into the model, they are read in several windows, each of which is a sequence.
+If the sources of a response do not fit into the model, they are read in several windows, and each window is a sequence.
 The tokens of the response have the same labels in all windows, and their weight is divided among the windows.
 """
 
@@ -25,13 +25,13 @@ __all__ = ["EncodedExamples", "ProbeLabels", "encode_examples", "labels_of", "wi
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedExamples:
-    """Examples as token sequences for teacher forcing along the response.
+    """Examples as token sequences, for a model to read along the given response (teacher forcing).
 
     Attributes:
         examples: All examples.
-        encoded: The encoded sequences, one entry per sequence.
-        example_of: The index of each sequence's example. *Shape:* (sequences,)
-        skipped: Why some examples have no sequence, one line each.
+        encoded: The sequences.
+        example_of: Which example each sequence is from, as an index. *Shape:* (sequences,)
+        skipped: A line for each example that has no sequence, which says why.
     """
 
     examples: Sequence[Example]
@@ -41,11 +41,11 @@ class EncodedExamples:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """The number of response tokens of each sequence, (sequences,)."""
+        """How many response tokens each sequence has, (sequences,)."""
         return np.array([len(e.spans) for e in self.encoded], dtype=np.int64)
 
     def sequences_of(self, examples: Sequence[int]) -> NDArray[np.int64]:
-        """Return the sequences of these examples (indices), in order."""
+        """Find the sequences of some examples, all given as indices, in order."""
         return np.flatnonzero(np.isin(self.example_of, np.asarray(examples, dtype=np.int64)))
 
 
@@ -62,12 +62,12 @@ def encode_examples(
     Args:
         model: The language model to probe.
         examples: The labelled cases.
-        template: The name of the template that turns a case into the model's input.
-        max_tokens: The largest number of tokens in a sequence. Default: the model's context.
-        max_windows: The largest number of windows over long sources. None for no limit.
+        template: The name of the template that turns a case into a text for the model.
+        max_tokens: A sequence may have at most this many tokens. Default: the model's context.
+        max_windows: Read at most this many windows over long sources. None for no limit.
 
     Returns:
-        The sequences. Examples without a response token, or too long for the model, are in `skipped` with a reason.
+        The sequences. Examples that have no response token or are too long are in `skipped`, with the reason.
 
     Raises:
         InputError: No example can be encoded.
@@ -95,10 +95,10 @@ def encode_examples(
 
 
 def with_token_consensus(example: Example, encoded: Encoded) -> Example:
-    """Return the example with the token-by-token majority of its annotators as gold (CH-Wang et al. 2024, §3.3).
+    """Replace gold by the token-by-token majority of the example's annotators (CH-Wang et al. 2024, §3.3).
 
-    A token is hallucinated if more than half of the annotators mark any part of it. So if two annotators mark different
-    halves of a token, they agree. Examples with fewer than two annotators are not changed.
+    A token is hallucinated if more than half of the annotators mark any part of it. Two annotators who mark different
+    halves of a token therefore agree. Examples with fewer than two annotators are not changed.
     """
     if len(example.annotations) < 2:
         return example
@@ -112,7 +112,7 @@ class ProbeLabels:
     """Labels of tokens and responses: 1 for hallucinated, 0 for not hallucinated. A weight of 0 means not labelled.
 
     Attributes:
-        tokens: The labels of each sequence's tokens, as an array (tokens,) per sequence.
+        tokens: The labels of the tokens, as an array (tokens,) for each sequence.
         token_weights: The weights of these labels.
         responses: The label of each sequence's response. *Shape:* (sequences,)
         response_weights: The weights of these labels. *Shape:* (sequences,)
@@ -124,7 +124,7 @@ class ProbeLabels:
     response_weights: NDArray[np.float32]
 
     def items(self, sequences: NDArray[np.int64], objective: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return labels and weights, (items,) each, of the tokens of `sequences`, concatenated, or of the responses."""
+        """Return labels and weights, (items,) each, of all tokens of `sequences` or of their responses."""
         if objective == "response":
             return self.responses[sequences], self.response_weights[sequences]
         none = np.zeros(0, dtype=np.float32)
@@ -135,9 +135,9 @@ class ProbeLabels:
 
 
 def labels_of(sequences: EncodedExamples) -> ProbeLabels:
-    """Return the labels of all tokens (by `metrics.unit_labels`) and responses.
+    """Label all tokens (by `metrics.unit_labels`) and responses from their gold.
 
-    If gold is only about coverage, nothing has a label.
+    Examples whose gold is only about coverage get no labels.
     """
     windows = np.bincount(sequences.example_of, minlength=len(sequences.examples))
     tokens, token_weights = [], []

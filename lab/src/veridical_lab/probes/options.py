@@ -1,4 +1,4 @@
-"""Options for training probes: hyper-parameters, the input of the model, and where to keep its activations."""
+"""Options for training probes: hyper-parameters, what the model reads, and where to keep its activations."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class ProbeOptions:
 
     Attributes:
         kind: "linear", "pooling" (attention pooling) or "mlp".
-        objective: The labelled unit: "token" or "response".
-        learning_rates: The learning rates to try, above 0, all in the same training run.
-        batch_sizes: The batch sizes to try, in responses, each in its own training run.
-        patience: The number of epochs without a new minimum of the validation loss before training ends.
-        max_epochs: The largest number of epochs in one training run.
-        hidden: The number of hidden units of an mlp.
+        objective: What a label applies to: a "token" or a whole "response".
+        learning_rates: Try these learning rates, above 0, all in the same training run.
+        batch_sizes: Try these batch sizes, in responses, each in its own training run.
+        patience: Stop after this many epochs without a lower validation loss.
+        max_epochs: A training run has at most this many epochs.
+        hidden: How many hidden units an mlp has.
         balanced: Whether both classes get the same total weight.
-        seed: The random seed of the split by document, the batches and the initial weights.
+        seed: The random seed for the split by document, the batches and the initial weights.
     """
 
     kind: str = "pooling"
@@ -52,7 +52,7 @@ class ProbeOptions:
 
     @property
     def outputs(self) -> int:
-        """The number of values that a probe projects a state to."""
+        """To how many numbers a probe projects a state."""
         return {"linear": 1, "pooling": 2}.get(self.kind, self.hidden)
 
 
@@ -61,19 +61,19 @@ class ProbeConfig:
     """Options that training and all analyses share.
 
     Attributes:
-        options: The hyper-parameters. `objectives` replaces their objective.
-        objectives: "token", "response" or both. Default: those with labels in the data.
-        template: The template that turns a case into the model's input.
+        options: The hyper-parameters. The objective in them is replaced by each of `objectives`.
+        objectives: "token", "response" or both. Default: those that have labels in the data.
+        template: The name of the template that turns a case into a text for the model.
         sublayers: The sublayers to probe. Default: all 2L.
-        max_tokens: The largest number of tokens that the model processes at once. Default: its context.
+        max_tokens: The model reads at most this many tokens at once. Default: its context.
         max_windows: The largest number of windows over long sources. None for no limit.
-        token_consensus: Whether gold is the token-by-token majority of the annotators, in the model's tokens, if the
-            data have annotations (see `with_token_consensus`).
-        store: A folder to keep activations in. Default: they are held in memory.
+        token_consensus: Whether to use the majority of annotators for each token of the model as gold, if the data have
+            annotations (see `with_token_consensus`).
+        store: A folder to keep activations in. Default: activations are held in memory.
         store_dtype: "fp32", "bf16", "fp16", or "auto" (the model's).
-        memory: The largest number of bytes of activations to hold at once.
-        device: The device to train probes on.
-        progress: A function that receives a line of text for each step.
+        memory: Hold at most this many bytes of activations at once.
+        device: Where to train probes.
+        progress: Called with a line of text after each step.
     """
 
     options: ProbeOptions = field(default_factory=ProbeOptions)
@@ -104,10 +104,10 @@ class TrainingConfig(ProbeConfig):
 
     Attributes:
         objectives: As in `ProbeConfig`, but both by default.
-        select: "ensemble" of all sublayers, or the "best" single sublayer on validation.
-        threshold_metric: The metric that the threshold of token-level probes optimises on validation: "token_f1" (F1
-            over white-space tokens) or "f1_sp".
-        stream: Whether to run the model again in every epoch instead of holding its activations.
+        select: Save an "ensemble" of all sublayers, or only the sublayer that is "best" on the validation part.
+        threshold_metric: Choose the threshold of token-level probes that is best for this metric on the validation
+            part: "token_f1" (F1 over white-space tokens) or "f1_sp".
+        stream: Whether to run the model again in every epoch instead of keeping its activations.
         calibrate: Whether to calibrate scores to probabilities on the validation part (needs the extra `stats`).
     """
 

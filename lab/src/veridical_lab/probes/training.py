@@ -1,7 +1,7 @@
 """Train probes on the hidden states of a model, and save them for the detector `probe`.
 
-The training follows CH-Wang et al. 2024, §4 and §5.1. The model reads labelled responses by teacher forcing, and each
-sublayer gets a probe. You can use the best probe, or combine all of them with a logistic regression. Thresholds are
+The training follows CH-Wang et al. 2024, §4 and §5.1. The model reads labelled responses (teacher forcing), and each
+sublayer gets a probe. You can use the best probe, or combine all probes with a logistic regression. Thresholds are
 chosen by F1 on the validation part.
 """
 
@@ -39,7 +39,7 @@ __all__ = ["TrainedProbe", "train_probe"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedProbe:
-    """The artifact, and all probes of each objective with their grid and losses."""
+    """The artifact, and the probes of all sublayers for each objective, with their hyper-parameters and losses."""
 
     artifact: Artifact
     fitted: dict[str, FittedProbes]
@@ -52,15 +52,15 @@ def train_probe(
     *,
     out: str | Path | None = None,
 ) -> TrainedProbe:
-    """Train probes of a model on labelled cases.
+    """Train probes on a model's hidden states with labelled cases.
 
-    The documents are split 70/10/20 (`datasets.split`, by the seed in the options). The test part is not used.
+    The cases are split 70/10/20 by document (`datasets.split`, by the seed in the options). The test part is not used.
 
     Args:
         model: The language model to probe.
         examples: The labelled cases.
         config: How to train, and on which activations.
-        out: The folder to save the artifact in. Default: it is not saved.
+        out: Where to save the artifact. Default: it is not saved.
 
     Raises:
         InputError: There are too few documents, all labels in a part are of one class, or activations are not finite or
@@ -112,8 +112,8 @@ def _fit_objective(
 ) -> tuple[FittedProbes, Probes, list[dict[str, Any]]]:
     """Fit the probes of all sublayers.
 
-    Return all of them; the selected probes (the best one, or all with their ensemble); and a row of validation figures
-    per sublayer.
+    Return all probes, the selected probes (the best one, or all with their ensemble), and a row of validation figures
+    for each sublayer.
     """
     options = replace(config.options, objective=objective)
     fitted = fit(
@@ -141,7 +141,7 @@ def _fit_objective(
 
 
 def _validate(probes: Probes, data: ProbeDataset, config: TrainingConfig) -> tuple[ProbeHeadSettings, dict[str, Any]]:
-    """Return the settings of a head and its metrics on the validation part, in the units that the detector judges."""
+    """Fit threshold and calibration on the validation part. Return the settings of a head and its metrics there."""
     objective = probes.objective
     ranking = "roc_auc" if objective == "response" else "word_roc_auc"
     scores = {i: probes.combine(each) for i, each in scores_of(data.states, data.valid, probes).items()}

@@ -1,1 +1,1 @@
-"""Show the laboratory's records as tables, figures and pages."""
+"""Show the results of the laboratory as tables, plots and pages."""

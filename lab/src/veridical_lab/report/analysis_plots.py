@@ -1,4 +1,4 @@
-"""Plot probe analyses (SVG): curves over sublayers with their intervals, matrices, ablation curves."""
+"""Plot analyses of probes as SVG: curves over sublayers with intervals, matrices, and curves by size or context."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TITLES = {
 
 
 def analysis_plots(analysis: Analysis) -> dict[str, str]:
-    """Return one plot per metric (a matrix, or curves) by the name of its file, each as an <svg> element.
+    """Plot each metric of an analysis, as a matrix or curves. Return each plot as an <svg> element, by file name.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -66,9 +66,9 @@ def _all_positive_line(axes: Any, findings: Sequence[ProbeFinding], metric: str)
 
 
 def layer_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metric: str) -> Any:
-    """Plot attention and feed-forward by layer (from 1).
+    """Plot the probes on attention and on feed-forward sublayers by layer (from 1).
 
-    Dashed lines mark the first layers that reach 95 % of the peaks.
+    Dashed lines mark the first layers that reach 95 % of the highest values.
     """
     single = sorted((f for f in findings if f.at["sublayer"] is not None), key=lambda f: float(f.at["layer"] or 0))
     if not single:
@@ -101,7 +101,7 @@ def error_type_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], met
 
 
 def transfer_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metric: str) -> Any:
-    """Plot a matrix of the ensemble's values with intervals: training sets down, test sets across."""
+    """Plot a matrix of ensembles with intervals, with training sets down and test sets across."""
     fields = [f for f in findings if f.at["view"] in ("ensemble of all", "flag all")]
     if not fields:
         return None
@@ -128,14 +128,14 @@ def transfer_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metri
 
 
 def model_size_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metric: str) -> Any:
-    """Plot best sublayer and ensemble by the number of weights of the base model."""
+    """Plot the best sublayer and the ensemble by the number of weights of the base model."""
     figure, axes = _two_curves(findings, metric, "parameters")
     axes.set_xscale("log")
     return _finish(figure, axes, metric, "weights of the base model")
 
 
 def context_length_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metric: str) -> Any:
-    """Plot best sublayer and ensemble by the mean number of source tokens that the model reads."""
+    """Plot the best sublayer and the ensemble by how many source tokens the model reads on average."""
     figure, axes = _two_curves(findings, metric, "tokens_read")
     return _finish(figure, axes, metric, "tokens of the sources that the model reads (mean)")
 

@@ -1,4 +1,4 @@
-"""Probe analyses as tables: findings by objective, peaks over sublayers, comparisons."""
+"""Show analyses of probes as tables: findings by objective, peaks over sublayers, and comparisons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["analysis_tables", "peaks_table"]
 
 
 def analysis_tables(analysis: Analysis) -> list[Table]:
-    """Return a table for each objective, and tables of peaks and comparisons if there are any."""
+    """Make a table for each objective, and tables of peaks and comparisons if there are any."""
     tables = []
     for objective in dict.fromkeys(str(f.at["objective"]) for f in analysis.findings):
         findings = [f for f in analysis.findings if f.at["objective"] == objective]
@@ -42,7 +42,7 @@ def analysis_tables(analysis: Analysis) -> list[Table]:
 
 
 def _label(place: At) -> str:
-    """Return the place of a finding in words."""
+    """Describe in words what a finding is about."""
     text = str(place["view"])
     if text.startswith("sublayer"):
         text += f" ({place['half']} of block {int(place['sublayer'] or 0) // 2})"
@@ -58,7 +58,7 @@ def _label(place: At) -> str:
 
 
 def peaks_table(peaks: Sequence[Peak]) -> Table:
-    """Return the peaks of the curves over sublayers, and where the curves first come close to them."""
+    """Make a table of the peaks over sublayers, and of the first sublayers that come close to a peak."""
     keys = list(dict.fromkeys(key for p in peaks for key in p.at))
     lines = [
         [

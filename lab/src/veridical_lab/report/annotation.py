@@ -1,4 +1,4 @@
-"""Show annotators' labels as tables, the card of a released data set, and the plot of a simulated loop."""
+"""Show labels of annotators as tables, a released data set as a card, and a simulated annotation loop as a plot."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["agreement_line", "loop_plot", "loop_tables", "quality_table", "quiz_
 
 
 def agreement_line(agreement: Agreement) -> str:
-    """Return one line: labels, alpha, kappa, and how often all annotators agree."""
+    """Write one line on agreement: labels, alpha, kappa, and how often all annotators agree."""
     alpha, kappa = ("–" if value is None else f"{value:.2f}" for value in (agreement.alpha, agreement.kappa))
     return (
         f"{agreement.labels} labels of {agreement.cases} cases by {agreement.annotators} annotators: alpha {alpha}, "
@@ -26,7 +26,7 @@ def agreement_line(agreement: Agreement) -> str:
 
 
 def quality_table(qualities: Sequence[AnnotatorQuality]) -> Table:
-    """Return one line per annotator: labels, error rates with intervals, and signs of spam."""
+    """Make a table with a line for each annotator: labels, error rates with intervals, and signs of spam."""
     lines = [
         [
             quality.name.removeprefix("human:"),
@@ -49,7 +49,7 @@ def _rate(rate: float, interval: tuple[float, float] | None) -> str:
 
 
 def quiz_table(scores: Sequence[QuizScore]) -> Table:
-    """Return one line per candidate: right answers, and whether they are enough."""
+    """Make a table with a line for each candidate: right answers, and whether the candidate passed."""
     lines = [
         [score.name.removeprefix("human:"), f"{score.right} of {score.asked}", "passed" if score.passed else "failed"]
         for score in scores
@@ -102,7 +102,7 @@ def _cell(text: str) -> str:
 
 
 def loop_tables(rows: Sequence[dict[str, Any]]) -> list[Table]:
-    """Return rounds, annotators and repetitions of a simulated loop, from its rows (`benchmarks/annotate_loop.py`)."""
+    """Make tables of a simulated loop's rounds, annotators and repetitions (rows of `benchmarks/annotate_loop.py`)."""
     rounds: list[list[str]] = []
     people: list[list[str]] = []
     others: list[list[str]] = []
@@ -168,7 +168,7 @@ def _percent(value: float | None) -> str:
 def loop_plot(rows: Sequence[dict[str, Any]]) -> str:
     """Plot the share of hallucinated items in each round and so far, as an <svg> element.
 
-    You need matplotlib for this.
+    This needs matplotlib.
     """
     rounds = [row for row in rows if row["what"] == "round"]
     figure, axes = new_axes(5.5, 3.0)

@@ -8,7 +8,7 @@ __all__ = ["statistics_text"]
 
 
 def statistics_text(statistics: DataStatistics) -> str:
-    """Return one line per count, beginning with its name."""
+    """Write one line for each count, with the name of the count first."""
     s = statistics
     share = f"{s.hallucinated_responses / max(s.labelled_responses, 1):.1%}"
     counts = {

@@ -1,6 +1,6 @@
-"""Show an analysis of word features as tables (Liu et al.
+"""Show an analysis of word features as tables and plots.
 
-2022, Tables 1 and 4) and as plots (Table 1B and Figure 4).
+The tables are like Tables 1 and 4 of Liu et al. 2022, and the plots like Table 1B and Figure 4.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TYPE_COLUMNS, _FEATURE_COLUMNS = 42, 46  # width in characters of the first thr
 
 
 def feature_tables(analysis: FeatureAnalysis, width: int = 400) -> list[Table]:
-    """Return means by label and word type, in tables of at most `width` characters if possible, and correlations."""
+    """Make tables of means by label and word type, at most `width` characters wide if possible, and of correlations."""
     tables = []
     step = max(1, (width - _TYPE_COLUMNS) // _FEATURE_COLUMNS)
     left_out = "".join(f"; {count} responses left out: {reason}" for reason, count in analysis.left_out.items())
@@ -58,7 +58,7 @@ def spread_text(spread: Spread) -> str:
 
 
 def feature_plots(analysis: FeatureAnalysis) -> dict[str, str]:
-    """Return each plot by file name, as an <svg> element.
+    """Plot correlations and word types, each as an <svg> element, by file name.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -68,7 +68,7 @@ def feature_plots(analysis: FeatureAnalysis) -> dict[str, str]:
 
 
 def correlation_figure(analysis: FeatureAnalysis) -> Any:
-    """Plot the correlations of label and features as a heat map."""
+    """Plot the correlations between label and features as a heat map."""
     names = [LABEL, *analysis.features]
     size = 2.2 + 0.62 * len(names)
     figure, axes = new_axes(size + 0.8, size)
@@ -86,9 +86,9 @@ def correlation_figure(analysis: FeatureAnalysis) -> Any:
 
 
 def word_type_figure(analysis: FeatureAnalysis) -> Any:
-    """Plot the numbers of hallucinated and other words by part of speech and by entity type.
+    """Plot how many words are hallucinated and how many are not, by part of speech and by entity type.
 
-    Most words are not in any entity. Their number is only in the title.
+    Most words are in no entity, so the number of these words is only in the title.
     """
     groups = {prefix: [g for g in analysis.groups if g.name.startswith(f"{prefix}:")] for prefix in ("pos", "entity")}
     most = max(len(of_kind) for of_kind in groups.values())

@@ -1,4 +1,4 @@
-"""Show guarded generation in a terminal: the final text with its marks, the interventions, and the cost."""
+"""Show guarded generation in a terminal: the final text with marks, the interventions, and the cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["print_guarded"]
 
 
 def print_guarded(results: Iterable[Guarded], console: Console) -> None:
-    """Print each text as `veridical check` shows it, then the interventions, why it ends, and its cost."""
+    """Print each text as `veridical check` shows it, then the interventions, why the text ends, and its cost."""
     page = Printer(console)
     for result in results:
         decision = decide(result.case, result.judgement, result.thresholds)

@@ -1,7 +1,7 @@
-"""Share the common parts of all plots: size, colours, lines, and conversion to SVG.
+"""Provide what all plots share: figures, colours, line styles, and conversion to SVG.
 
-This needs the extra `plots` (matplotlib). The colours are those of Okabe and Ito, and cividis in matrices, so that
-everybody can tell them apart. Text is grey, which is readable on a light and on a dark background.
+This needs the extra `plots` (matplotlib). The colours are those of Okabe and Ito, and cividis in matrices, because
+everybody can tell these apart. Text is grey, because grey is readable on a light and on a dark background.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LINES = ("-", "--", ":", "-.")
 
 
 def new_figure(width: float, height: float) -> Any:
-    """Return an empty figure of this size in inches.
+    """Make an empty figure. The size is in inches.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -36,7 +36,7 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def new_axes(width: float, height: float) -> tuple[Any, Any]:
-    """Return an empty figure of this size in inches, and its axes.
+    """Make an empty figure with axes. The size is in inches.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -69,7 +69,7 @@ def style_of(i: int) -> dict[str, Any]:
 
 
 def as_svg(figure: Any) -> str:
-    """Return a figure as an <svg> element without XML head or date, with text as text. It is the same every time."""
+    """Convert a figure to an <svg> element without XML head and date, with text as text, the same every time."""
     from matplotlib import rc_context
 
     out = io.StringIO()
@@ -83,7 +83,7 @@ def as_svg(figure: Any) -> str:
 def _any_script() -> Iterator[None]:
     """Silence warnings about scripts that matplotlib's font lacks.
 
-    A PNG shows boxes for them, an SVG uses the reader's own font.
+    A PNG would show boxes for these scripts, but an SVG uses the reader's own font.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")

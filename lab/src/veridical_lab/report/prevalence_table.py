@@ -1,4 +1,4 @@
-"""Show a study of cited summaries as tables: one per generator, with a line per critic and judge, then the means."""
+"""Show a study of cited summaries as tables, one for each generator."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ __all__ = ["prevalence_tables"]
 
 
 def prevalence_tables(rows: Sequence[StudyRow]) -> list[Table]:
-    """Return the hallucinations per summary and the proportion of summaries with any, with 95 % intervals.
+    """Make tables of hallucinations per summary, and of the proportion of summaries with any, with 95 % intervals.
 
-    If there was an audit, further columns have the figures that were adjusted by it.
+    A table has a line for each critic and judge, and then the means. If there was an audit, more columns have the
+    figures adjusted by the audit.
     """
     tables = []
     for generator in dict.fromkeys(row.generator for row in rows):

@@ -1,4 +1,4 @@
-"""Show reproduced tables and figures beside the paper's, and the matrix of all of them."""
+"""Show reproduced tables and figures of papers beside the originals, and an overview of all of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST = 3  # figures of an exhibit that the matrix shows
 
 
 def reproduction_tables(made: Reproduction) -> list[Table]:
-    """Return the figures of a table or figure of a paper beside ours, and its examples."""
+    """Make tables of a paper's numbers beside ours, and of our examples, for one table or figure of the paper."""
     title = f"{made.paper}, {made.exhibit}: {made.title}"
     foot = [f"{made.data} data; {made.status}"]
     foot += [f"differs: {'; '.join(made.differs)}"] if made.differs else []
@@ -57,7 +57,7 @@ def _interval(cell: Reproduced) -> str:
 
 
 def matrix(rows: Path, papers: Iterable[str] = PAPERS) -> str:
-    """Return, as Markdown, what every table and data figure needs, its state, and our figures from result rows."""
+    """Write an overview in Markdown: for every table and data figure, what it needs, its state, and our numbers."""
     nowhere = Setting(data=Path("DATA"), models=Path("MODELS"), out=Path("OUT"), rows=(rows,))
     parts = []
     for paper in papers:
@@ -96,7 +96,7 @@ def _option(exhibit: Exhibit) -> str:
 
 
 def _spread(cells: list[Reproduced]) -> list[Reproduced]:
-    """Return the first figures, those with a figure of the paper before the others."""
+    """Choose a few figures. Those for which the paper prints a figure come first."""
     return sorted(cells, key=lambda cell: cell.printed is None)[:_MOST]
 
 

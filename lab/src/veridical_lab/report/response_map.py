@@ -1,4 +1,4 @@
-"""Show a response map, sublayers by tokens, in a terminal and as SVG (the `plots` extra)."""
+"""Show a response map (sublayers by tokens) in a terminal, or as SVG with the extra `plots`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_TOKENS = 120  # tokens in a picture
 
 
 def _row_names(response_map: ResponseMap) -> list[str]:
-    """Return rows' names such as "12 attention 7": the sublayer, its type, and its layer from 1."""
+    """Name each row by its sublayer, the type of the sublayer, and its layer from 1, such as "12 attention 7"."""
     return [f"{s} {type_of(s)} {s // 2 + 1}" for s in response_map.sublayers]
 
 
@@ -39,7 +39,7 @@ def _caption(response_map: ResponseMap) -> str:
 
 
 def print_response_map(response_map: ResponseMap, console: Console | None = None) -> None:
-    """Print a response map to a console, by default standard output, with as many tokens per line as fit.
+    """Print a response map to a console, by default standard output, with as many tokens in a line as fit.
 
     Scores are printed in hundredths, and shaded if the terminal has colours. Marked tokens are underlined and have a
     star.
@@ -74,7 +74,7 @@ def print_response_map(response_map: ResponseMap, console: Console | None = None
 
 
 def _lines(labels: list[str], columns: int) -> Iterator[tuple[int, int]]:
-    """Yield the stretches (first, last) of tokens that fit into lines of `columns` columns."""
+    """Split the tokens into lines of at most `columns` columns, each as a stretch (first, last)."""
     first, width = 0, 0
     for i, label in enumerate(labels):
         needed = max(len(label), 2) + 1
@@ -89,9 +89,9 @@ def _lines(labels: list[str], columns: int) -> Iterator[tuple[int, int]]:
 
 
 def response_map_svg(response_map: ResponseMap, *, tokens: int = _MOST_TOKENS) -> str:
-    """Return a response map as an <svg> heat map, with sublayers down and tokens across.
+    """Draw a response map as an <svg> heat map, with sublayers down and tokens across.
 
-    Marked spans have a white frame. A response that is longer than `tokens` tokens is cut, and the title says so.
+    Marked spans have a white frame. Only the first `tokens` tokens are drawn. If there are more, the title says so.
 
     Raises:
         MissingExtraError: matplotlib is not installed.

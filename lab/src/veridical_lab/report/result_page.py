@@ -1,4 +1,4 @@
-"""Show result rows as one page, with tables, and plots of their curves and groups. This needs the `plots` extra."""
+"""Show result rows as one HTML page, with tables, and plots of curves and groups. This needs the extra `plots`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["render_results"]
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One data set on the page, with its table, its plots as (caption, SVG in base 64), and the commands."""
+    """What the page shows of one data set: a table, plots as (caption, SVG in base 64), and the commands."""
 
     table: Table
     plots: list[tuple[str, str]]
@@ -28,7 +28,7 @@ _METRICS = ("token_f1", "f1", "roc_auc")
 
 
 def render_results(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None, *, title: str = "Results") -> str:
-    """Return the page as one self-contained HTML document.
+    """Render the page as one self-contained HTML document.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -57,8 +57,9 @@ def render_results(rows: Iterable[ResultRow], metrics: Sequence[str] | None = No
 
 
 def _images(plots: Mapping[str, str | None]) -> list[tuple[str, str]]:
-    """Return (caption, SVG in base 64) of the plots that exist.
+    """Encode the plots that exist as (caption, SVG in base 64).
 
-    They are images because the style attributes of an inline SVG would need a weaker Content-Security-Policy.
+    The page shows plots as images, because the style attributes of an inline SVG would need a weaker
+    Content-Security-Policy.
     """
     return [(caption, b64encode(svg.encode()).decode()) for caption, svg in plots.items() if svg]

@@ -1,4 +1,4 @@
-"""Plot result rows (SVG): data sets side by side, ROC and reliability curves, and groups as bars or by context.
+"""Plot result rows as SVG: data sets side by side, ROC and reliability curves, and groups as bars or by context.
 
 This needs the extra `plots`.
 """
@@ -24,7 +24,7 @@ _MARKERS = "osD^vP"
 def by_set(rows: Sequence[ResultRow], metric: str) -> str | None:
     """Plot one metric on each data set, with a point and an interval for each detector.
 
-    If a detector has several rows on the same data, the last one is used. Return None if no row has the metric.
+    If a detector has several rows on the same data, the last row is used. Return None if no row has the metric.
     """
     measured = [row for row in rows if row.metrics.get(metric) and row.metrics[metric].value is not None]
     sets = by_data(row for row in measured if row.group is None)
@@ -77,7 +77,7 @@ def roc_plot(rows: Sequence[ResultRow]) -> str | None:
 
 
 def reliability_plot(rows: Sequence[ResultRow]) -> str | None:
-    """Plot the reliability curves of rows on one data set, which show the proportion hallucinated by mean score.
+    """Plot the reliability curves of rows on one data set: the share of hallucinated responses by mean score.
 
     Return None if no row has a curve.
     """
@@ -96,7 +96,7 @@ def reliability_plot(rows: Sequence[ResultRow]) -> str | None:
 
 
 def group_bars(rows: Sequence[ResultRow], metric: str) -> str | None:
-    """Plot one metric by group, with one bar and an interval for each detector.
+    """Plot one metric by group, with a bar and an interval for each detector.
 
     Return None if no row has a group.
     """
@@ -121,11 +121,11 @@ def group_bars(rows: Sequence[ResultRow], metric: str) -> str | None:
 
 
 def context_curves(rows: Sequence[ResultRow], metric: str) -> str | None:
-    """Plot how a metric changes when the detector reads more words before or after a word (Liu et al. 2022, Figure 6).
+    """Plot a metric by how many words around a word the detector reads (Liu et al. 2022, Figure 6).
 
-    The rows come from `bench tokens`, whose groups name the number of words. Each detector has one line for the words
-    before and one for the words after. The last point of a line is the whole context. Return None if no row has such a
-    group.
+    The rows come from `bench tokens`, where the group of a row names the setting and the number of words on each side.
+    Each detector has one line for the setting "offline" and one for "online". The last point of a line is the whole
+    context. Return None if the rows have fewer than two numbers of words.
     """
     lines: dict[str, list[tuple[float, Measured]]] = {}
     for row in rows:

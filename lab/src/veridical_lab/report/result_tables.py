@@ -1,7 +1,8 @@
-"""Show result rows, comparisons and published figures as tables, with one table per data set.
+"""Show result rows, comparisons and published figures as tables.
 
-A table has one line per detector or pair of detectors. `mean_tables` shows the means over data sets. `metric_tables`
-makes one table per metric instead, with one line per data set and one column per detector.
+Usually there is one table for each data set, with a line for each detector or pair of detectors. `mean_tables` shows
+means over data sets. `metric_tables` makes one table for each metric, with a line for each data set and a column for
+each detector.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ __all__ = [
 
 
 def result_csv(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None) -> str:
-    """Return one line of CSV per figure. An undefined figure is empty.
+    """Write result rows as CSV, with one line for each figure. An undefined figure is empty.
 
-    `metrics` chooses the metrics. By default, all metrics are included.
+    Use `metrics` to choose metrics. Default: all of them.
     """
     text = StringIO()
     lines = writer(text, lineterminator="\n")
@@ -58,7 +59,7 @@ _NOTE = re.compile(r"; (?=\w+: not fitted)")  # between the notes in `threshold_
 
 
 def by_data(rows: Iterable[ResultRow]) -> list[list[ResultRow]]:
-    """Return the rows of each data set, split and version of the data together, in order."""
+    """Group rows by data set, split and version of the data, in order."""
     groups: dict[tuple[str, str, str], list[ResultRow]] = {}
     for row in rows:
         groups.setdefault((row.data, row.split, row.data_hash), []).append(row)
@@ -66,10 +67,10 @@ def by_data(rows: Iterable[ResultRow]) -> list[list[ResultRow]]:
 
 
 def result_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None) -> list[Table]:
-    """Return one table for each data set, split and version of the data, in the order of the rows.
+    """Make one table for each data set, split and version of the data, in the order of the rows.
 
-    Use `metrics` to choose and order the columns. "all" shows every metric that a row has. By default, if there are
-    more than five metrics, the first five of `MAIN` are shown.
+    Use `metrics` to choose and order the columns, or "all" to show every metric that a row has. By default, all metrics
+    are shown if there are at most five, and otherwise the first five of `MAIN`.
     """
     tables = []
     for group in by_data(rows):
@@ -99,13 +100,13 @@ def result_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = Non
 
 
 def _shared_count(rows: Sequence[ResultRow], name: str, least: int) -> int | None:
-    """Return the number of cases that the metric `name` covers in all rows, if it is one number below `least`."""
+    """Return how many cases the metric `name` covers, if the number is the same in all rows and below `least`."""
     numbers = {m.n for row in rows if (m := row.metrics.get(name)) is not None and m.value is not None}
     return numbers.pop() if len(numbers) == 1 and max(numbers) < least else None
 
 
 def _cell_with_count(measured: Measured | None, usual: int) -> str:
-    """Return the cell of a figure, with its number of cases if that is below the `usual` one of its line.
+    """Write the cell of a figure, with the number of cases if it is below the `usual` number of the line.
 
     >>> _cell_with_count(Measured(0.6, 0.5, 0.7, 80), 100)
     '0.600 [0.500, 0.700] (n=80)'
@@ -115,7 +116,7 @@ def _cell_with_count(measured: Measured | None, usual: int) -> str:
 
 
 def _columns(rows: Sequence[ResultRow], metrics: Sequence[str] | None) -> tuple[list[str], str]:
-    """Return the metrics that a table of `rows` shows, and a note on the hidden ones."""
+    """Choose the metrics that a table of `rows` shows, and write a note on those that are hidden."""
     present = list(dict.fromkeys(name for row in rows for name in row.metrics))
     if metrics and list(metrics) != ["all"]:
         return [name for name in metrics if name in present], ""
@@ -126,12 +127,12 @@ def _columns(rows: Sequence[ResultRow], metrics: Sequence[str] | None) -> tuple[
 
 
 def mean_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None) -> list[Table]:
-    """Return the unweighted means over data sets.
+    """Make tables of unweighted means over data sets.
 
-    There is one line per detector and one table per number of foreign passages. A mean is taken over the data sets on
-    which every detector with this metric has a value. If these are not all data sets, the table head says how many they
-    are. The interval of a mean treats the data sets as independent (Zou and Donner 2008). If there is only one data
-    set, no means are returned.
+    There is a table for each number of foreign passages, with a line for each detector. A mean is over the data sets on
+    which every detector with this metric has a value. If some data sets are left out, the head of the column says how
+    many were used. The interval of a mean treats the data sets as independent (Zou and Donner 2008). If there is only
+    one data set, there is no table.
     """
     whole = [row for row in rows if row.group is None]
     tables = []
@@ -168,7 +169,7 @@ def mean_tables(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None)
 
 
 def _mean(measured: Sequence[Measured]) -> Measured:
-    """Return the mean of independent values, with an interval if each has one.
+    """Average independent values, with an interval if each value has one.
 
     >>> _mean([Measured(0.6, 0.5, 0.7, 10), Measured(0.8, 0.7, 0.9, 20)]).value
     0.7
@@ -185,7 +186,7 @@ def _mean(measured: Sequence[Measured]) -> Measured:
 
 
 def metric_tables(rows: Iterable[ResultRow], metrics: Sequence[str]) -> list[Table]:
-    """Return one table for each of `metrics` that a row has, with a line per data set and a column per detector.
+    """Make a table for each of `metrics` that a row has, with a line for each data set and a column for each detector.
 
     Data sets and detectors keep the order of the rows.
     """
@@ -208,7 +209,7 @@ def metric_tables(rows: Iterable[ResultRow], metrics: Sequence[str]) -> list[Tab
 
 
 def phrase_tables(rows: Iterable[ResultRow]) -> list[Table]:
-    """Return Tables 2 and 3 of Liu et al. 2022, one table per setting: percent, with half a 95 % interval."""
+    """Make tables like Tables 2 and 3 of Liu et al. 2022, one for each setting, in percent ± half a 95 % interval."""
     tables = []
     groups: dict[str, list[ResultRow]] = {}
     for row in rows:
@@ -229,7 +230,7 @@ def phrase_tables(rows: Iterable[ResultRow]) -> list[Table]:
 
 
 def percent(measured: Measured | None) -> str:
-    """Return `62.3±2.1`, or a dash if there is no value.
+    """Write a value in percent, such as `62.3±2.1`, or a dash if there is no value.
 
     >>> percent(Measured(0.623, 0.602, 0.644))
     '62.3±2.1'
@@ -245,7 +246,7 @@ def _title(data: str, split: str) -> str:
 
 
 def _usage(rows: Sequence[ResultRow]) -> str:
-    """Return calls, tokens and cost of each detector that asks a language model."""
+    """Write calls, tokens and cost of each detector that asks a language model."""
     parts = []
     for row in rows:
         if row.usage is not None and row.group is None:
@@ -256,7 +257,7 @@ def _usage(rows: Sequence[ResultRow]) -> str:
 
 
 def _not_fitted(rows: Sequence[ResultRow], metrics: Sequence[str]) -> str:
-    """Return the levels of `metrics` whose threshold could not be fitted, with the reason, by detector."""
+    """Write for each detector which thresholds that `metrics` need could not be fitted, and why."""
     levels = {METRICS[name].level for name in metrics if name in METRICS}
     notes = {
         (row.detector, note): None
@@ -268,7 +269,7 @@ def _not_fitted(rows: Sequence[ResultRow], metrics: Sequence[str]) -> str:
 
 
 def comparison_table(comparisons: Sequence[DetectorComparison]) -> Table:
-    """Return the comparisons on one data set as a table."""
+    """Make a table of the comparisons on one data set."""
     intervals = any(c.difference is not None for c in comparisons)  # older files have none
     lines = [
         [
@@ -293,7 +294,7 @@ def _p(p: float | None) -> str:
 
 
 def published_tables(paper: Published, names: Sequence[str] | None = None) -> list[Table]:
-    """Return the tables that a paper prints, marked as the paper's own figures. `names` chooses some of them."""
+    """Make the tables that a paper prints, marked as the paper's own figures. Use `names` to choose some of them."""
 
     def printed(value: float | None) -> str:
         return "–" if value is None else f"{value:.2f}" if value == round(value, 2) else f"{value:.3f}"

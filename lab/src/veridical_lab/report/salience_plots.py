@@ -1,4 +1,4 @@
-"""Plot a salience map, source words by response words, as SVG.
+"""Plot a salience map (source words by response words) as SVG.
 
 This needs the extra `plots` (matplotlib). `report.salience` shows the map in HTML, for texts of any length.
 """
@@ -26,7 +26,7 @@ _LETTERS = 22  # characters shown of a word
 def salience_map_svg(
     salience: SalienceMap, *, flagged: Sequence[Span] = (), rows: int = _MOST_ROWS, columns: int = _MOST_COLUMNS
 ) -> str:
-    """Return a salience map as an <svg> heat map, with source words down and response words across.
+    """Draw a salience map as an <svg> heat map, with source words down and response words across.
 
     Response words that overlap `flagged` are bold and in another colour. If the map is too large, only the `rows`
     strongest source words and the first `columns` response words are shown, and the title says so.
@@ -38,7 +38,7 @@ def salience_map_svg(
 
 
 def word_bars_svg(salience: SalienceMap, *, flagged: Sequence[Span] = (), words: int = _MOST_ROWS) -> str:
-    """Return two panels of bars as an <svg> element: contributions of source words, and attributions of response words.
+    """Draw contributions of source words and attributions of response words as two panels of bars, in an <svg> element.
 
     A panel has at most `words` words: the strongest source words, and the first response words.
     """

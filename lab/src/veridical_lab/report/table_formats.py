@@ -10,7 +10,7 @@ __all__ = ["FORMATS", "latex", "markdown"]
 
 
 def markdown(tables: Sequence[Table]) -> str:
-    """Return the tables as Markdown."""
+    """Write tables as Markdown."""
     parts = []
     for table in tables:
         align = ["---"] + ["---:" if name in ("n", "not judged") else "---" for name in table.head[1:]]
@@ -26,7 +26,7 @@ _LATEX = str.maketrans(
 
 
 def latex(tables: Sequence[Table]) -> str:
-    """Return the tables as LaTeX (packages booktabs and graphicx). A table that is too wide for the line is scaled."""
+    """Write tables as LaTeX (packages booktabs and graphicx). A table that is too wide for the line is scaled down."""
     parts = []
     for table in tables:
         head, *lines = [" & ".join(c.translate(_LATEX) for c in line) + r" \\" for line in [table.head, *table.lines]]

@@ -1,4 +1,4 @@
-"""Examples from labelled data, for the tables of examples that papers print."""
+"""Choose examples from labelled data, for the tables of examples that papers print."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from veridical_lab.datasets.topics import read_topics
 __all__ = ["KINDS", "Shown", "examples_of"]
 
 KINDS = ("marked", "changed", "annotators", "topics")
-"""Responses with marks; sources that were changed; what single annotators marked; topics by part of the split."""
+"""Responses with marks, sources that were changed, what single annotators marked, and topics by part of the split."""
 
 _MOST = 6
 _LENGTH = 240
@@ -33,10 +33,10 @@ class Shown:
 
 
 def examples_of(spec: str) -> Iterator[Shown]:
-    """Yield the examples that "KIND SET:PATH …" names.
+    """Yield examples of a kind from data sets, given as "KIND SET:PATH …".
 
     Raises:
-        UnknownNameError: There is no such kind.
+        UnknownNameError: `KINDS` has no such kind.
     """
     kind, *sets = spec.split()
     if kind not in KINDS:

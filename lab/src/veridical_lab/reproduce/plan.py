@@ -1,4 +1,4 @@
-"""The plan of a paper: its tables and figures, the commands that make them, and where to find their figures."""
+"""Load the plan of a paper: its tables and figures, the commands that make them, and where to find our numbers."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _OF_CELLS = ("file", "columns", "value", "scale")  # "columns": those that a row
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A command without the program's name, and the file that it makes.
+    """A command of this program, without the program's name, and the file that the command makes.
 
-    The command may have the placeholders {data}, {out} and {model:NAME}. If `capture` is set, its standard output is
-    written to the file.
+    The command may have the placeholders {data}, {out} and {model:NAME}. With `capture`, its standard output is written
+    to the file.
     """
 
     run: str
@@ -44,17 +44,17 @@ class Step:
 class Cell:
     """A cell of a paper's table, and how to find our figure for it.
 
-    Our figure is in a document of one of the files that `file` matches, in the folder of results. `where` says which
-    document it is.
+    Our figure is in a JSON document in one of the files that `file` matches, in a folder of results. `where` says which
+    document.
 
     Attributes:
         row: The row of the paper's table.
         column: The column of the paper's table.
-        printed: The paper's figure. None if it prints no figure here.
+        printed: The paper's figure, or None if the paper prints no figure here.
         file: Patterns of file names, separated by |.
-        where: Fields of the document, as paths with dots, and the regular expressions that their values must match.
-        value: The path of the figure.
-        scale: The number by which our figure is multiplied to have the paper's unit.
+        where: Fields of the document, as paths with dots, each with a regular expression that its value must match.
+        value: The path of the figure in the document.
+        scale: Multiply our figure by this number to get the paper's unit.
     """
 
     row: str
@@ -71,14 +71,14 @@ class Version:
     """One way to make a table or figure.
 
     Attributes:
-        needs: The data and models that it needs: "data:NAME" (a folder or file), "model:NAME" and "chat" (a server with
-            chat models).
+        needs: The data and models that the commands need: "data:NAME" (a folder or file), "model:NAME" and "chat" (a
+            server with chat models).
         steps: The commands, in order.
-        cells: The figures that the commands give.
-        examples: The labelled data to print, for tables of examples: "kind SET:PATH".
-        plot: The picture that the last step makes, in the folder of results. None if there is no picture.
-        differs: How the set-up differs from the paper's.
-        missing: Rows and columns of the paper's table that have no figure, and why.
+        cells: The cells of the table, and where the commands put our figures for them.
+        examples: For a table of examples, the labelled data to take them from: "KIND SET:PATH".
+        plot: The picture that the last step makes in the folder of results, or None.
+        differs: What is different from the paper's set-up.
+        missing: Rows and columns of the paper's table for which there is no figure, and why.
     """
 
     needs: tuple[str, ...] = ()
@@ -102,14 +102,14 @@ class Exhibit:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All exhibits of a paper."""
+    """All tables and figures of a paper that can be made again."""
 
     paper: str
     printed: Published
     exhibits: tuple[Exhibit, ...]
 
     def chosen(self, names: Sequence[str]) -> tuple[Exhibit, ...]:
-        """Return the exhibits with these names, such as "table 1". If you pass no names, all exhibits are returned.
+        """Look up tables and figures by name, such as "table 1". Without names, return all of them.
 
         Raises:
             InputError: The paper has no such table or figure.

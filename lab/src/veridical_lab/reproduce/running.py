@@ -1,7 +1,7 @@
-"""Run the commands of a plan, find their figures, and set them beside the paper's.
+"""Run the commands of a plan, find the figures that they give, and compare these with the paper's.
 
-You can stop a long reproduction and start it again. If a command has already run in the same form, it is not run again,
-and an interrupted command continues from its own files.
+You can stop a long reproduction and start it again. A command that has run to its end in the same form is not run
+again, and an interrupted command continues from its own files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MODEL = re.compile(r"\{model:([^{}]+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Reproduced:
-    """One figure of the paper and ours as (value, low, high), with the command and the date. Either may be None."""
+    """A figure of the paper and ours as (value, low, high), either of which may be None, with our command and date."""
 
     row: str
     column: str
@@ -45,7 +45,7 @@ class Reproduced:
 
     @property
     def difference(self) -> float | None:
-        """Ours minus the paper's."""
+        """Our figure minus the paper's."""
         return None if self.ours is None or self.printed is None else self.ours[0] - self.printed
 
 
@@ -62,9 +62,9 @@ class Reproduction:
         status: The state of the reproduction, one of `STATUSES`.
         cells: The figures.
         examples: Examples, for tables of examples.
-        plot: The picture. None if there is no picture.
+        plot: The path of the picture, or None.
         commands: The commands that make the table or figure.
-        differs: How the set-up differs from the paper's.
+        differs: What is different from the paper's set-up.
         notes: What is missing or failed, and why.
     """
 
@@ -83,7 +83,7 @@ class Reproduction:
 
 
 def run_command(arguments: Sequence[str]) -> tuple[int, str]:
-    """Run this program in a separate process, which shows its progress. Return its exit code and output."""
+    """Run this program in a separate process, which shows its progress. Return exit code and standard output."""
     command = [sys.executable, "-m", "veridical", *arguments]
     ended = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=False)
     return ended.returncode, ended.stdout
@@ -95,11 +95,11 @@ class Setting:
 
     Attributes:
         data: The folder with the data sets.
-        models: The folder with the models. A model that is not there is looked up by its name on the hub.
+        models: The folder with the models. A model that is not there is loaded from the hub by its name.
         out: The folder for results.
-        rows: Folders of earlier results, whose figures are not measured again.
-        run: A function that runs a command and returns its exit code and standard output.
-        progress: A function that receives a line of text before each command.
+        rows: Folders of earlier results. Figures that are there are not measured again.
+        run: Runs a command, and returns its exit code and standard output.
+        progress: Called with a line of text before each command.
     """
 
     data: Path
@@ -110,7 +110,7 @@ class Setting:
     progress: Callable[[str], None] = field(default=lambda line: None)
 
     def model(self, name: str) -> str | None:
-        """Return the folder of a model, or its name if a hub may be used, or else None."""
+        """Find a model. Return its folder, or its name if the hub may be used, or else None."""
         folder = self.models / name.rpartition("/")[2]
         if folder.is_dir():
             return str(folder)
@@ -118,13 +118,13 @@ class Setting:
         return None if offline or "/" not in name else name
 
     def filled(self, text: str) -> str:
-        """Return a text with its placeholders filled. A model that is not on this machine keeps its name."""
+        """Fill in the placeholders of a text. A model without a folder on this machine is filled in by its name."""
         text = _MODEL.sub(lambda match: self.model(match[1]) or match[1], text)
         return text.replace("{data}", str(self.data)).replace("{out}", str(self.out))
 
 
 def missing_needs(version: Version, setting: Setting) -> list[str]:
-    """Return what a version needs but is not on this machine."""
+    """List what a version needs and this machine does not have."""
     missing = []
     for need in version.needs:
         kind, _, name = need.partition(":")
@@ -138,7 +138,7 @@ def missing_needs(version: Version, setting: Setting) -> list[str]:
 
 
 def commands_of(version: Version, setting: Setting) -> tuple[str, ...]:
-    """Return the commands of a version as lines for a shell."""
+    """Write the commands of a version as lines for a shell."""
     return tuple(f"veridical {setting.filled(step.run)}" for step in version.steps)
 
 
@@ -150,7 +150,7 @@ def reproduce(paper: str, exhibit: Exhibit, data: str, setting: Setting, *, meas
         exhibit: The table or figure.
         data: "published" or "local".
         setting: Where data, models and results are.
-        measure: Whether to run commands. If not, only earlier results are read.
+        measure: Whether to run commands, or only read earlier results.
     """
     version = exhibit.versions[data]
     notes = [f"{name}: {why}" for name, why in (version.missing or {}).items()]
@@ -202,7 +202,7 @@ def reproduce(paper: str, exhibit: Exhibit, data: str, setting: Setting, *, meas
 
 
 def _needed(version: Version, wanted: Sequence[Cell]) -> list[Step]:
-    """Return the steps that the wanted figures and the picture come from, and those whose results these read."""
+    """Choose the steps that make the wanted figures and the picture, and the steps whose results those read."""
     if not version.cells:
         return list(version.steps)
     files = {pattern for cell in wanted for pattern in cell.file.split("|")}
@@ -216,7 +216,7 @@ def _needed(version: Version, wanted: Sequence[Cell]) -> list[Step]:
 
 
 def _done(setting: Setting, run: str, makes: str) -> bool:
-    """Return whether a command has run to its end in the same form, and what it made is still there."""
+    """Check whether a command has run to its end in the same form, and what it made is still there."""
     path = setting.out / _DONE
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
     ran = {json.loads(line)["run"] for line in lines if line.endswith("}")}
@@ -234,7 +234,7 @@ def _figures(cells: Sequence[Cell], folders: Sequence[Path]) -> list[Reproduced]
 
 
 def find(cell: Cell, folders: Sequence[Path]) -> Reproduced:
-    """Return the figure of a cell from the last document that has it, in the last folder that has such a document."""
+    """Find the figure of a cell. If several documents have it, the last document of the last such folder is used."""
     latest = Reproduced(cell.row, cell.column, cell.printed, None)
     for folder in folders:
         patterns = cell.file.split("|") if folder.is_dir() else ()
@@ -250,7 +250,7 @@ def find(cell: Cell, folders: Sequence[Path]) -> Reproduced:
 
 
 def _documents(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the JSON objects of a file: one, or one for each line."""
+    """Yield the JSON objects of a file, which has a single one or one in each line."""
     text = path.read_text("utf-8")
     try:
         whole = json.loads(text)
@@ -265,7 +265,7 @@ def _documents(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _at(document: Any, path: str) -> Any:
-    """Return the value at a path: names, numbers of list items, and name=value for the item of a list that has it."""
+    """Look up a path of names, indices of list items, and name=value for the list item with this value."""
     for part in path.split("."):
         name, equals, value = part.partition("=")
         if isinstance(document, Mapping):
@@ -280,7 +280,7 @@ def _at(document: Any, path: str) -> Any:
 
 
 def _measured(value: Any, scale: float) -> tuple[tuple[float, float | None, float | None] | None, int | None]:
-    """Read a figure: a number, [value, low, high], or an object with these names and n."""
+    """Read a figure from a number, from [value, low, high], or from an object with these names and n."""
     n = None
     if isinstance(value, Mapping):
         n = value.get("n")

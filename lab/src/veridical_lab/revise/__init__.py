@@ -1,1 +1,1 @@
-"""Revisions that are only needed for answers with several perspectives."""
+"""Revisions that only the laboratory needs, for answers with several perspectives and for studies."""

@@ -1,4 +1,4 @@
-"""Revise responses once, and keep every revision."""
+"""Revise responses once and keep every revision."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["revise_unfiltered"]
 def revise_unfiltered(
     cases: Sequence[Case], reviser: Reviser, judgements: Sequence[Judgement] | None, thresholds: Thresholds
 ) -> list[Revised]:
-    """Revise each response once and keep every revision, as George and Stuhlmüller 2023, §4, do.
+    """Revise each response once, and keep every revision as in George and Stuhlmüller 2023, §4.
 
-    The new texts are not judged. If a text changed, its `after` is None.
+    The new texts are not judged, so if a text changed, `after` in its result is None.
 
     Args:
         cases: The cases whose responses to revise.
-        reviser: The object that proposes edits.
-        judgements: The judgements of the cases. A response without unsupported statements is not changed. Pass None for
-            a reviser that finds errors itself, such as `SelfCorrection`, which then revises every case.
-        thresholds: The scores from which a statement counts as unsupported.
+        reviser: Proposes the edits.
+        judgements: The judgements of the cases. A response in which they find nothing unsupported is not changed. Pass
+            None for a reviser that finds errors itself, such as `SelfCorrection`, so that it revises every case.
+        thresholds: A statement counts as unsupported from these scores.
     """
     before = judgements or [Judgement(case.id, reviser.name, judged=()) for case in cases]
     all_progress = [

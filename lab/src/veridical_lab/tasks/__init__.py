@@ -1,1 +1,1 @@
-"""Generate grounded texts: from structured input and a prompt to a `Case` with a model's response."""
+"""Let models write texts from sources, and turn the texts into cases."""

@@ -1,8 +1,8 @@
-"""Let a model write grounded texts (summaries, dialogue, data to text) from inputs and prompts.
+"""Let a model write texts from sources: summaries, dialogue, and descriptions of data.
 
-The tasks are those of CH-Wang et al. 2024, §3. The prompt is a template by name (`inference/template.py`), so that
-detectors can read a response in the same prompt that produced it. The responses have no labels until people label them,
-or a detector does so under its own name.
+The tasks are those of CH-Wang et al. 2024, §3. Prompts are named templates (`inference/template.py`), so that detectors
+can read a response after the same prompt that produced it. A response has no labels until people label it, or until a
+detector does so under its own name.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ UNLABELLED = "nobody"  # the annotator's name in the gold of an unlabelled respo
 
 @dataclass(frozen=True, slots=True)
 class GroundedTask:
-    """A task, with its usual template, and the place where its responses end.
+    """A task, with its usual template, and with what ends a response.
 
-    A response ends after a number of `sentences`. If this is None, it ends at a line break.
+    A response ends after this many `sentences`, or at a line break if the number is None.
     """
 
     name: str
@@ -42,13 +42,13 @@ class GroundedTask:
     max_tokens: int
 
     def ends(self, text: str) -> bool:
-        """Return whether the text so far contains the whole response."""
+        """Check whether the text so far contains the whole response."""
         if self.sentences is None:
             return "\n" in text
         return len(sentences(text)) > self.sentences
 
     def cut(self, text: str) -> str:
-        """Return the response in a text, up to where it ends, without white space around it."""
+        """Cut a text to where the response ends, and remove white space around the response."""
         if self.sentences is None:
             return text.partition("\n")[0].strip()
         first = sentences(text)[: self.sentences]
@@ -66,7 +66,7 @@ TASKS = {
 
 
 def find_task(name: str) -> GroundedTask:
-    """Return the task called `name`.
+    """Look up the task called `name`.
 
     Raises:
         UnknownNameError: There is no such task. The message suggests the closest names.
@@ -77,15 +77,15 @@ def find_task(name: str) -> GroundedTask:
 
 
 def inputs_of(examples: Iterable[Example], template: str, *, sample: int | None = None, seed: int = 0) -> list[Example]:
-    """Return the distinct inputs of some examples, which are their cases without a response, with a prompt.
+    """Make inputs from examples: their cases with a prompt instead of a response, each prompt only once.
 
-    If several examples have the same prompt, only the first one is used (E2E has about eight references for each set of
-    attributes). Groups and annotations are dropped, because they belong to the old response.
+    If several examples have the same prompt, only the first example is used (E2E has about eight references for each
+    set of attributes). Groups and annotations are dropped, because they are about the old response.
 
     Args:
         examples: The labelled examples.
         template: The name of a prompt template.
-        sample: The number of inputs to draw, which keep their order. Default: all inputs.
+        sample: How many inputs to draw. They keep their order. Default: all inputs.
         seed: The random seed of the sample.
 
     Raises:
@@ -116,11 +116,11 @@ def _unlabelled(case: Case, note: str) -> Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How responses are written. CH-Wang et al. 2024, §3.1, sample from the two likeliest tokens at temperature 1.
+    """How to write responses. CH-Wang et al. 2024, §3.1, sample from the two likeliest tokens at temperature 1.
 
-    If `template` or `max_tokens` is None, the value of the task is used. A prompt has at most `max_prompt` tokens. If
-    this is None, it may fill the model. If sources do not fit and `shorten` is set, they are cut at their end, both in
-    the prompt and in the case. Otherwise such an input is skipped.
+    If `template` or `max_tokens` is None, that of the task is used. A prompt has at most `max_prompt` tokens, or as
+    many as the model can read if this is None. Sources that do not fit are cut at their end in prompt and case if
+    `shorten` is set. Otherwise, the input is skipped.
     """
 
     task: GroundedTask
@@ -139,24 +139,24 @@ class Writing:
 
     @property
     def tokens(self) -> int:
-        """The maximum number of tokens of a response."""
+        """A response has at most this many tokens."""
         return self.max_tokens or self.task.max_tokens
 
     def id_of(self, given: Example, writer: str) -> str:
-        """Return the id of the response by the model called `writer` to an input."""
+        """Make the id for the response to an input by the model called `writer`."""
         return f"{given.case.id}/{writer}/{self.seed}"
 
     def groups(self, writer: str) -> dict[str, str]:
-        """Return the groups of the responses by the model called `writer`."""
+        """Make the groups for responses by the model called `writer`."""
         drawn = f"k={self.top_k}, temperature={self.temperature:g}"
         return {"task": self.task.name, "model": writer, "prompt": self.prompt, "drawn": drawn}
 
 
 def write(model: LocalModel, given: Sequence[Example], writing: Writing, *, name: str = "model") -> list[Example | str]:
-    """Let a model respond to some inputs as one batch.
+    """Let a model respond to inputs in one batch.
 
-    For each input, the result is an example, or the reason why there is no response. The case keeps the prompt that
-    produced its response. The gold judges nothing. `name` is the model's name in ids and groups.
+    For each input, the result is an example, or why there is no response. The case keeps the prompt that produced the
+    response, and its gold judges nothing. `name` is the model's name in ids and groups.
     """
     outcomes: list[Example | str] = []
     ready: list[tuple[int, Example, list[int]]] = []
@@ -193,7 +193,7 @@ def write(model: LocalModel, given: Sequence[Example], writing: Writing, *, name
 
 
 def _read(model: LocalModel, example: Example, writing: Writing) -> tuple[Example, list[int]]:
-    """Return the input as the model sees it, and its tokens."""
+    """Encode an input for the model. Return the input, shortened if necessary, and its tokens."""
     limit = model.max_positions - writing.tokens
     limit = limit if writing.max_prompt is None else min(limit, writing.max_prompt)
     template = get_template(writing.prompt)
@@ -220,7 +220,7 @@ def _encoded(model: LocalModel, case: Case, template: Template, limit: int) -> l
 
 
 def label_responses(examples: Sequence[Example], detector: Detector, thresholds: Thresholds) -> Iterator[Example]:
-    """Yield the examples with a detector's flags at `thresholds` as their labels, under the detector's name."""
+    """Label examples with what a detector flags at `thresholds`, under the detector's name."""
     judgements = judge(detector, [example.case for example in examples])
     for example, judgement in zip(examples, judgements, strict=True):
         marks = tuple(replace(v, score=1.0) for v in flagged(judgement, decide(example.case, judgement, thresholds)))

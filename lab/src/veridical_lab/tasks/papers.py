@@ -1,8 +1,8 @@
 """Write cited summaries of research papers, and measure how often they hallucinate.
 
-This follows George and Stuhlmüller 2023, §3 and §4. A question with abstracts (`datasets.fave.read_questions`) is
-turned into a prompt (A.2), and its answer into a `Case`. `study` writes, revises and judges summaries for every
-generator, critic and judge (Table 3), and takes the mean over critics and judges (Table 2).
+This follows George and Stuhlmüller 2023, §3 and §4. A question with abstracts (`datasets.fave.read_questions`) becomes
+a prompt (A.2), and the answer becomes a `Case`. `study` lets every generator write summaries and revise them after
+every critic, lets every judge count hallucinations (Table 3), and averages over critics and judges (Table 2).
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ __all__ = [
 ]
 
 SELF_CORRECTION = "self-correction"
-"""The critic of a row whose summaries the generator revised by its own feedback (§4.1)."""
+"""The critic in a row if the generator revised its summaries by its own feedback (§4.1)."""
 
 MEAN = "mean"
-"""The critic or judge of a row that is the mean over all of them (Table 2)."""
+"""The critic or judge in a row that averages over all of them (Table 2)."""
 
 
 def summary_request(question: Case, *, max_tokens: int = 1024) -> Request:
@@ -63,9 +63,9 @@ def summary_request(question: Case, *, max_tokens: int = 1024) -> Request:
 
 
 def summarise_paper(model: ChatModel, questions: Sequence[Case], *, max_tokens: int = 1024) -> list[Case | Failure]:
-    """Let a model write a summary for each question, and return the case with it, or why there is no summary.
+    """Let a model write a summary for each question. Return cases with the summaries, or why there is none.
 
-    The case keeps the prompt. If a summary was cut at `max_tokens`, it is treated as a failure.
+    The case keeps the prompt. A summary that was cut at `max_tokens` counts as a failure.
     """
     requests = [summary_request(question, max_tokens=max_tokens) for question in questions]
     summaries: list[Case | Failure] = []
@@ -81,7 +81,7 @@ def summarise_paper(model: ChatModel, questions: Sequence[Case], *, max_tokens: 
 
 
 def cited_claims(model: ChatModel, *, method: Literal["yes_no", "cot", "critique"] = "cot") -> Verify:
-    """Return the check of §3.2: a model checks each sentence against the abstracts that it cites."""
+    """Build the check of §3.2, in which a model checks each sentence against the abstracts that the sentence cites."""
     return Verify(LLMChecker(model, method=method), citations=CitationPolicy(uncited="skip"))
 
 
@@ -91,12 +91,12 @@ class StudyRow:
 
     Attributes:
         generator: The model that wrote and revised the summaries.
-        critic: The critic whose critiques were used for the revision: a name, `SELF_CORRECTION` or `MEAN`. None if the
-            summaries were not revised.
+        critic: The critic after whose critiques the summaries were revised: a name, `SELF_CORRECTION` or `MEAN`. None
+            if they were not revised.
         judge: The judge that counted hallucinations: a name, or `MEAN`.
         prevalence: The figures of the row.
-        questions: The number of questions, with or without a summary.
-        data_hash: The hash of the questions with their abstracts.
+        questions: How many questions there were, with or without a summary.
+        data_hash: A hash of the questions with their abstracts.
         command: The command that made the row.
         date: The date, as YYYY-MM-DD.
     """
@@ -117,11 +117,11 @@ class Study:
 
     Attributes:
         rows: The rows for each generator, critic and judge (Table 3).
-        means: For each generator, the means over critics and judges (Table 2), if there are several.
+        means: For each generator, the means over critics and judges (Table 2). Empty if there is only one of each.
         summaries: The summaries by generator.
         revisions: The revisions by generator and critic.
         notes: What failed.
-        usage: The usage for criticising and revising.
+        usage: The usage of language models for criticising and revising.
     """
 
     rows: tuple[StudyRow, ...] = ()
@@ -134,19 +134,19 @@ class Study:
 
 @dataclass(frozen=True, slots=True)
 class StudyOptions:
-    """How a study is made.
+    """How to make a study.
 
     Attributes:
         self_correction: Whether each generator also revises all its summaries by its own feedback (A.4.1, A.5).
-        only_better: Whether to keep only revisions that the critic finds better and that lose nothing supported. The
+        only_better: Whether to keep a revision only if the critic finds it better and nothing supported is lost. The
             paper keeps all revisions.
-        rounds: The number of attempts per revision, 1 to 10. More than one is possible only with `only_better`.
-        threshold: The score from which a claim is unsupported, in (0, 1].
-        audits: How far the reports of a judge can be trusted, by the judge's name.
+        rounds: How many attempts to make at each revision, 1 to 10. More than one needs `only_better`.
+        threshold: A claim counts as unsupported from this score, in (0, 1].
+        audits: How far each judge can be trusted, by the judge's name.
         seed: The random seed of the bootstrap.
         command: The command to record in the rows.
-        progress: A function that receives, before each step, the name of the step, the number of steps done, and the
-            number of all steps.
+        progress: Called before each step with the name of the step, the number of steps done, and the number of all
+            steps.
     """
 
     self_correction: bool = False
@@ -176,17 +176,17 @@ def study(
     judges: Sequence[SummaryJudge],
     options: StudyOptions | None = None,
 ) -> Study:
-    """Let each judge count hallucinations in every generator's summaries, before and after their revision.
+    """Let each judge count hallucinations in every generator's summaries, before and after revision.
 
-    There is one revision for each critic. A critic that is a chat model writes a critique of each cited sentence
-    (A.3.1), and the generator revises its own summary in a follow-up turn (A.3.2). A judge that is a chat model checks
-    each sentence by reasoning (A.1.3). Detectors are used without changes.
+    Summaries are revised once for each critic. A critic that is a chat model writes a critique of each sentence with a
+    citation (A.3.1), and the generator revises its own summary in a follow-up turn (A.3.2). A judge that is a chat
+    model checks each of these sentences by reasoning (A.1.3). Detectors are used as they are.
 
     Args:
         questions: The questions, with abstracts as sources and an empty response.
         generators: The models that write and revise summaries.
-        critics: The critics, which are chat models or detectors.
-        judges: The judges, which are chat models or detectors.
+        critics: Chat models or detectors that criticise summaries.
+        judges: Chat models or detectors that count hallucinations.
         options: The options of the study.
     """
     options = options or StudyOptions()
@@ -229,7 +229,7 @@ def study(
 
 
 def _steps(options: StudyOptions, total: int) -> Callable[[str], None]:
-    """Return a function that reports each step before it begins."""
+    """Make a function that reports each step before it begins."""
     numbers = iter(range(total))
     return lambda name: options.progress(name, next(numbers), total)
 
@@ -253,7 +253,7 @@ def _judged(
     options: StudyOptions,
     step: Callable[[str], None],
 ) -> Iterator[_Judged]:
-    """Yield each set of texts with the judgements of each judge, by generator, critic and judge."""
+    """Let each judge judge each set of texts, and yield the results with generator, critic and judge."""
     texts: list[tuple[str, str | None, Sequence[Case]]] = []
     for generator, cases in summaries.items():
         texts.append((generator, None, cases))
@@ -269,7 +269,7 @@ def _judged(
 
 
 def _means(judged: Sequence[_Judged], options: StudyOptions) -> Iterator[StudyRow]:
-    """Yield the means over all judges for each generator: unrevised, revised (by any critic) and self-corrected."""
+    """Average over judges for each generator: unrevised, revised (after any critic) and self-corrected summaries."""
     for generator in dict.fromkeys(key[0] for key, _ in judged):
         by_kind: dict[str | None, list[JudgedSummaries]] = {}
         for (name, critic, _), group in judged:

@@ -1,4 +1,4 @@
-"""Estimate how often summaries hallucinate, as a judge reports it, and adjusted by an audit of this judge.
+"""Estimate how often summaries hallucinate, from the reports of a judge, and adjust this by an audit of the judge.
 
 This follows George and Stuhlmüller 2023, §3.3, §3.4 and Table 2.
 """
@@ -25,16 +25,16 @@ __all__ = ["Audit", "JudgedSummaries", "Prevalence", "mean_prevalence", "prevale
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The result of an audit, in which people looked at a judge's reports.
+    """The result of an audit, in which people check a judge's reports. A report is a claim that the judge flags.
 
-    The paper's audit (§3.4) is `Audit(66, 100)`, because people agreed with 66 % of the reports, and with every claim
-    that the judge called supported.
+    The paper's audit (§3.4) is `Audit(66, 100)`, because people agreed with 66 % of the reports, and with the judge on
+    every claim that it called supported.
 
     Attributes:
-        right: The number of `flagged` claims that people agree are hallucinated.
-        flagged: The number of claims that the judge reported and people looked at.
-        found: The number of `true` hallucinations that the judge reported.
-        true: The number of hallucinations that people know of. If it is 0, recall is assumed to be 1.
+        right: How many of the `flagged` claims are hallucinated according to people.
+        flagged: How many claims that the judge reported were checked by people.
+        found: How many of the `true` hallucinations the judge reported.
+        true: How many hallucinations people know of. If 0, recall is assumed to be 1.
     """
 
     right: int
@@ -64,7 +64,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class JudgedSummaries:
-    """Summaries with one judgement each, by one judge, and the audit of that judge."""
+    """Summaries, the judgement of each by one judge, and the audit of this judge."""
 
     cases: Sequence[Case]
     judgements: Sequence[Judgement]
@@ -73,18 +73,18 @@ class JudgedSummaries:
 
 @dataclass(frozen=True, slots=True)
 class Prevalence:
-    """How often summaries hallucinate, as a judge reports it.
+    """How often summaries hallucinate, according to a judge.
 
     Attributes:
-        summaries: The number of summaries that could be judged.
-        claims: The number of claims in these summaries that were judged.
-        per_summary: The mean number of hallucinations per summary.
+        summaries: How many summaries could be judged.
+        claims: How many claims of these summaries were judged.
+        per_summary: How many hallucinations a summary has on average.
         share: The proportion of summaries with any hallucination, in [0, 1].
         per_summary_adjusted: `per_summary`, adjusted by the audit. None if there was no audit.
         share_adjusted: `share`, adjusted by the audit. None if there was no audit.
-        unjudged: The number of summaries that could not be judged at all. They are left out of all figures.
-        skipped: The number of sentences in the other summaries that were not judged (the paper leaves out sentences
-            without a citation).
+        unjudged: How many summaries could not be judged at all. They are left out of all figures.
+        skipped: How many sentences of the other summaries were not judged (the paper leaves out sentences without a
+            citation).
     """
 
     summaries: int
@@ -106,18 +106,19 @@ def prevalence(
     resamples: int = 1000,
     seed: int = 0,
 ) -> Prevalence:
-    """Estimate the hallucinations per summary and the proportion of summaries with any, with bootstrap intervals.
+    """Estimate how many hallucinations a summary has, and how many summaries have any, with bootstrap intervals.
 
-    In adjusted values, each report counts as precision / recall hallucinations. A summary with k reports has any
-    hallucination with probability 1 - (1 - precision)^k. Hallucinations that the judge missed are not added there. The
-    intervals of adjusted values include the uncertainty of the audit, whose counts are resampled.
+    For adjusted values, each report counts as precision / recall hallucinations. A summary with k reports has any
+    hallucination with probability 1 - (1 - precision)^k, in which hallucinations that the judge missed are not
+    included. The intervals of adjusted values include the uncertainty of the audit, because its counts are drawn again
+    for each sample.
 
     Args:
         cases: The summaries.
         judgements: The judgement of each summary.
-        threshold: The score from which a claim counts as hallucinated.
+        threshold: A claim counts as hallucinated from this score.
         audit: How far the judge can be trusted.
-        resamples: The number of bootstrap samples, drawn over summaries.
+        resamples: How many bootstrap samples of summaries to draw.
         seed: The random seed of the bootstrap.
     """
     group = JudgedSummaries(cases, judgements, audit)
@@ -127,12 +128,12 @@ def prevalence(
 def mean_prevalence(
     groups: Sequence[JudgedSummaries], *, threshold: float = DEFAULT_THRESHOLD, resamples: int = 1000, seed: int = 0
 ) -> Prevalence:
-    """Estimate the mean prevalence over several groups, each with a summary for the same questions.
+    """Estimate the mean prevalence over several groups of summaries for the same questions.
 
     This is how Table 2 averages over critics and judges. In the result, `summaries` is the number of questions, and
     `claims`, `unjudged` and `skipped` are totals over all groups. The bootstrap draws the same questions for every
-    group, and identifies a question by the id of its case. The result has adjusted values only if every group has an
-    audit. Groups with the same `Audit` object also get the same resampled counts.
+    group. Cases with the same id are about the same question. The result has adjusted values only if every group has an
+    audit. Groups with the same `Audit` object get the same counts when the audit is drawn again.
     """
     counts: dict[tuple[str, int], dict[int, int]] = {}  # by question, then by group
     n_claims = n_unjudged = n_skipped = 0
@@ -168,7 +169,7 @@ def mean_prevalence(
 
 
 class _DrawnAudits:
-    """The rates of audits, as measured or as drawn for new audits of the same size; *shape* (groups, 1)."""
+    """The rates of audits, as measured or drawn for new audits of the same size. *Shape:* (groups, 1)"""
 
     def __init__(self, audits: Sequence[Audit], seed: int) -> None:
         self.audits = audits
@@ -181,7 +182,7 @@ class _DrawnAudits:
         )
 
     def rate(self, again: bool) -> Floats:
-        """Return the hallucinations per report: precision / recall."""
+        """Return how many hallucinations a report stands for: precision / recall."""
 
         def recall(audit: Audit) -> float:
             if not again or not audit.true:
@@ -197,10 +198,10 @@ class _DrawnAudits:
 
 
 def _measure(values: Callable[[bool], Floats], resamples: int, seed: int) -> Measured:
-    """Return the mean over groups of their means over questions, with its bootstrap interval.
+    """Average over the questions of each group and then over groups, with a bootstrap interval.
 
-    `values` returns a table of *shape* (groups, questions), NaN = no value; its argument says whether to draw audits
-    again.
+    `values` returns a table of *shape* (groups, questions), with NaN where there is no value. Its argument says whether
+    to draw audits again.
     """
 
     def mean(table: Floats, weight: Floats) -> float:

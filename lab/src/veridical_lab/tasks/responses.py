@@ -1,4 +1,4 @@
-"""Save responses to a JSON Lines file during a long run, so that an interrupted run continues where it stopped."""
+"""Save responses to a JSON Lines file during a long run, so that an interrupted run can continue where it stopped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["append_responses", "kept_responses"]
 
 
 def kept_responses(path: Path, ids: Collection[str], group: Mapping[str, str], *, labelled: bool) -> set[str]:
-    """Return which of `ids` are in a file from an earlier run. If the last line is incomplete, it is removed.
+    """Find which of `ids` an earlier run has already written to a file. An incomplete last line is removed.
 
     Raises:
         DataError: The file contains something that this run would not write: another id, another value in `group`, a
@@ -43,5 +43,5 @@ def kept_responses(path: Path, ids: Collection[str], group: Mapping[str, str], *
 
 
 def append_responses(path: Path, examples: Iterable[Example]) -> None:
-    """Append examples to the file at `path`, one per line, and flush them to disk."""
+    """Append examples to the file at `path`, one in each line, and flush them to disk."""
     append_lines(path, [encode(example) for example in examples])

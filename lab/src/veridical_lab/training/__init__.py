@@ -1,1 +1,1 @@
-"""Train detectors that learn from labelled text: data, optimisation, artifacts."""
+"""Train detectors on labelled text: make the data, optimise, and write the result to a folder."""

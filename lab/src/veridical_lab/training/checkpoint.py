@@ -1,4 +1,4 @@
-"""Keep the state of a training in a folder, from which the same training resumes."""
+"""Save the state of a training to a folder, so that the same training can resume."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ Tensors = dict[str, "torch.Tensor"]
 
 
 class TrainingStopped(InputError):
-    """Raised if training ended before its last step on request. Its checkpoint is kept."""
+    """Raised if a training was asked to stop before its last step. The checkpoint is kept."""
 
 
 @dataclass(slots=True)
 class Reached:
-    """The progress of a training.
+    """How far a training has come.
 
     Attributes:
-        step: The number of steps taken.
-        without_gain: The number of evaluations since the best evaluation.
-        best: The best validation figure so far. None before the first evaluation, or if no figure is measured.
+        step: How many steps were taken.
+        without_gain: How many evaluations there were since the best one.
+        best: The best validation figure so far, or None if nothing was measured yet.
         history: The figures of all evaluations.
-        passes: The number of batches of each pass over the data that has begun.
+        passes: How many batches each pass over the data has, for all passes that have begun.
     """
 
     step: int = 0
@@ -55,15 +55,14 @@ class Reached:
 def remaining_steps(
     reached: Reached, steps: int, save: Callable[[], None], *, stop: Callable[[], bool], checkpoint_minutes: float
 ) -> Iterator[int]:
-    """Yield the steps that are left, and save a checkpoint between them every few minutes.
+    """Yield the steps that are left, and save a checkpoint every few minutes between them.
 
     Args:
-        reached: The progress of the training at the beginning.
+        reached: How far the training has come before.
         steps: The total number of steps.
-        save: A function that saves a checkpoint.
-        stop: A function that is asked after every step. If it returns true, a checkpoint is saved and `TrainingStopped`
-            raised.
-        checkpoint_minutes: The time between two checkpoints, in minutes.
+        save: Saves a checkpoint.
+        stop: Asked after every step. If it returns true, a checkpoint is saved and `TrainingStopped` raised.
+        checkpoint_minutes: The minutes between two checkpoints.
     """
     saved = time.monotonic()
     for step in range(reached.step, steps):
@@ -83,14 +82,14 @@ def save_checkpoint(
     weights: Mapping[str, Mapping[str, torch.Tensor]],
     optimiser: Sequence[Mapping[str, torch.Tensor]],
 ) -> None:
-    """Write a checkpoint, which replaces an earlier one.
+    """Write a checkpoint. An earlier checkpoint is replaced.
 
     Args:
         folder: The folder to write to.
-        training: A digest that identifies the training, and that resuming compares.
+        training: A digest that identifies the training. It is compared when the training resumes.
         reached: The progress of the training.
         weights: Sets of weights by name, such as the current and the best weights.
-        optimiser: The optimiser's state of each parameter, in the optimiser's order.
+        optimiser: The state of each parameter in the optimiser, in the optimiser's order.
     """
     from safetensors.torch import save_file
 
@@ -115,7 +114,7 @@ def save_checkpoint(
 def resume_checkpoint(
     folder: Path, training: str, parameters: int
 ) -> tuple[Reached, dict[str, Tensors], list[Tensors]] | None:
-    """Read a checkpoint: progress, sets of weights, and the optimiser's state of `parameters` parameters.
+    """Read a checkpoint: progress, sets of weights, and the state of `parameters` parameters in the optimiser.
 
     Return None if there is no checkpoint.
 

@@ -1,8 +1,8 @@
 """Train classifiers of hallucination and of coverage: a soft prompt, LoRA, a head, or all weights.
 
 This follows Chang et al. 2024, §3.3 and appendix B. The loss is the cross-entropy of the softmax over the two labels,
-which is also the score in judging. All randomness depends only on the seed and the step, so an interrupted training
-resumes with identical results.
+and this softmax is also the score in judging. Random numbers depend only on the seed and the step, so an interrupted
+training resumes with identical results.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["LEARNING_RATES", "ClassifierTraining", "train_classifier"]
 
 LEARNING_RATES: Mapping[str, float] = {"prompt": 0.1, "lora": 1e-3, "head": 1e-3, "full": 5e-5}
-"""The default peak learning rate of each method."""
+"""The highest learning rate of each method, by default."""
 
 _SPREAD = 0.2  # a batch is drawn from this share of a class, neighbours by length
 
@@ -49,18 +49,18 @@ class ClassifierTraining:
     """Options for training a classifier.
 
     Attributes:
-        classifier: The task of the classifier, its method and its inputs.
-        learning_rate: The peak rate, which is reached after `warmup` steps and then falls to 0. Default: depends on the
-            method.
-        warmup: The number of warm-up steps, at most half of all steps.
-        steps: The largest number of steps.
-        batch: The number of parts per step, half of them with an error.
-        evaluate_every: The number of steps between two evaluations on validation.
-        patience: The number of evaluations without a new best before training ends.
-        validation_examples: The largest number of validation examples.
-        criterion: The criterion that thresholds optimise (`metrics.thresholding.CRITERIA`).
-        bf16: Whether to compute matrix products in bf16 if weights are in fp32 and the device has bf16.
-        seed: The random seed of the initial tuned weights and of the batches.
+        classifier: What the classifier judges, how it is tuned, and what it reads.
+        learning_rate: The highest learning rate. The rate rises to it over `warmup` steps and then falls to 0. Default:
+            depends on the method (`LEARNING_RATES`).
+        warmup: The learning rate rises for this many steps, at most half of all steps.
+        steps: Train for at most this many steps.
+        batch: Train on this many parts in each step, half of them with an error.
+        evaluate_every: Take this many steps between two evaluations on the validation part.
+        patience: Stop after this many evaluations without a better result.
+        validation_examples: Use at most this many validation examples.
+        criterion: Choose thresholds that are best by this criterion (`metrics.thresholding.CRITERIA`).
+        bf16: Whether to multiply matrices in bf16 if weights are in fp32 and the device has bf16.
+        seed: The random seed for the initial tuned weights and the batches.
     """
 
     classifier: ClassifierSettings = field(default_factory=ClassifierSettings)
@@ -92,22 +92,22 @@ def train_classifier(
     out: str | Path,
     **running: Any,
 ) -> Path:
-    """Train a classifier and write it to a folder, which the detector `classifier` reads.
+    """Train a classifier and write it to a folder for the detector `classifier`.
 
-    If `out` contains a checkpoint of the same training, training resumes from it.
+    If `out` has a checkpoint of the same training, training resumes from the checkpoint.
 
     Args:
-        model: The base model, which does not change.
+        model: The base model. It is not changed.
         train: The examples to learn from.
-        validation: The examples for early stopping, calibration and thresholds.
+        validation: The examples on which to decide when to stop, and to fit calibration and thresholds.
         options: How to train.
         out: The folder to write.
-        **running: `checkpoint_minutes`, `stop` (asked after each step; if it returns true, training saves a checkpoint
-            and ends) and `progress` (called with lines of text that report progress).
+        **running: `checkpoint_minutes` (the minutes between checkpoints), `stop` (asked after each step; if it returns
+            true, a checkpoint is saved and training ends) and `progress` (called with lines of text).
 
     Raises:
-        InputError: All labels in a part are of one class, the model does not fit, or `out` contains a checkpoint of
-            another training.
+        InputError: All labels in a part are of one class, the model does not fit, or `out` has a checkpoint of another
+            training.
         TrainingStopped: `stop` returned true.
     """
     options = options or ClassifierTraining()
@@ -119,9 +119,9 @@ def train_classifier(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Item:
-    """A part with its label (1: an error; NaN: unknown) and the number of its example.
+    """A part of a case with its label (1: an error, NaN: unknown) and the number of its example.
 
-    Training reads only the `learned` readings: those that the gold names as the part's support, else all.
+    Training reads only the `learned` readings: those that gold names as support of the part, or else all.
     """
 
     encoded: tuple[EncodedPart, ...]
@@ -135,7 +135,7 @@ class _Item:
 
 
 class _Training(TrainingLoop):
-    """The data and network of one training."""
+    """One training, with its data and its network."""
 
     def __init__(
         self,
@@ -209,7 +209,7 @@ class _Training(TrainingLoop):
         return items
 
     def _batch(self, step: int) -> list[_Item]:
-        """Return the items of a step: half of each class, all of similar length."""
+        """Draw the items of a step, half of each class and all of similar length."""
         rng = np.random.default_rng((self.options.seed, step))
         position, items = rng.random(), []
         for error, members in enumerate(self.by_class):
@@ -221,7 +221,7 @@ class _Training(TrainingLoop):
         return items
 
     def loss(self, step: int) -> tuple[torch.Tensor, int]:
-        """Return the cross-entropy of the labels of a batch, and its number of tokens."""
+        """Compute the cross-entropy of the labels of a batch. Also return how many tokens the batch has."""
         import torch
 
         items = self._batch(step)
@@ -236,7 +236,7 @@ class _Training(TrainingLoop):
         return loss, sum(len(reading.ids) for item in items for reading in item.learned)
 
     def judged(self) -> dict[str, NDArray[np.float64]]:
-        """Return (label, margin) rows of the validation examples ("whole") and of their parts; known labels only."""
+        """Score validation examples ("whole") and their parts. Return rows (label, margin), only with known labels."""
         margins = self.network.scores([item.encoded for item in self.validation])
         highest: dict[int, float] = {}
         for item, margin in zip(self.validation, margins.tolist(), strict=True):
@@ -248,7 +248,7 @@ class _Training(TrainingLoop):
         return {unit: table[np.isfinite(table[:, 0])] for unit, table in tables.items()}
 
     def figures(self) -> tuple[dict[str, float], str]:
-        """Return the ROC AUC on validation."""
+        """Measure ROC AUC on the validation examples."""
         table = self.judged()["whole"]
         try:
             auc = float(roc_auc(table[:, 0] >= GOLD_THRESHOLD, table[:, 1]))
@@ -257,7 +257,7 @@ class _Training(TrainingLoop):
         return {"figure": auc}, f"ROC AUC {auc:.4f} on {len(table)} validation examples"
 
     def finish(self) -> Path:
-        """Fit thresholds and calibration on the validation part, and write the artifact."""
+        """Fit thresholds and calibration on the validation part, and write the classifier to its folder."""
         tables = self.judged()
         scales = {}
         notes = []
@@ -285,7 +285,7 @@ class _Training(TrainingLoop):
 
 
 def _whole_target(example: Example, task: str) -> float:
-    """Return the gold score of a whole example; NaN if the gold does not tell."""
+    """Return the gold score of a whole example, or NaN if gold does not tell."""
     if task == "hallucination":
         return response_target(example)
     gold = example.gold
@@ -295,7 +295,7 @@ def _whole_target(example: Example, task: str) -> float:
 
 
 def _support(example: Example, part: CasePart) -> list[int]:
-    """Return the readings of a part that the evidence of gold verdicts names as its support."""
+    """Find the readings of a part that gold names as its support, by the evidence of gold verdicts."""
     support = [verdict for verdict in example.gold.verdicts if verdict.score < GOLD_THRESHOLD]
     return [
         i
@@ -305,7 +305,7 @@ def _support(example: Example, part: CasePart) -> list[int]:
 
 
 def _target(example: Example, part: CasePart, task: str) -> float:
-    """Return the gold score of a part; NaN if it is unknown."""
+    """Return the gold score of a part, or NaN if it is unknown."""
     whole_target = _whole_target(example, task)
     if part.span is None and part.source is None:
         return whole_target

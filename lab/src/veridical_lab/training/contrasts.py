@@ -1,8 +1,9 @@
-"""Make contrasts: labelled statements changed so that the statement alone no longer tells whether it is supported.
+"""Make contrasts: variants of labelled statements, so that a statement alone does not tell whether it is supported.
 
-A model that reads only the statements learns that a negation is mostly right and that a "because" is mostly wrong. To
-prevent this, each statement is also shown in other ways: with its corrections, with a source that agrees with the
-error, with a source that lacks its evidence or now contains it, and next to other statements of its passage.
+A model that saw only the original statements would learn that a negation is mostly right and a "because" mostly wrong.
+To prevent this, statements are also shown with their corrections, with a source that agrees with the error, with a
+source that lacks the evidence, with a source that now contains the statement, and next to other statements about their
+passage.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ __all__ = ["contrasts", "corrected", "exchanged", "inserted", "joined", "moved",
 
 
 def contrasts(name: str, examples: Sequence[Example], seed: int = 0) -> dict[str, list[Example]]:
-    """Return the contrasts of a set's examples by kind, such as "written_corrected".
+    """Make contrasts of a set's examples, by kind, such as "written_corrected".
 
-    Kinds without examples are left out.
+    Kinds of which there is no example are left out.
 
-    A quarter of the supported statements are shown with the sources of another passage. A third of the statements that
-    no source contains are inserted into a source.
+    A quarter of the supported statements are also shown with the sources of another passage. A third of the statements
+    that no source mentions are inserted into a source.
     """
     draw = random.Random(f"{seed}\0contrasts\0{name}")
     made: dict[str, list[Example]] = {}
@@ -55,7 +56,7 @@ def contrasts(name: str, examples: Sequence[Example], seed: int = 0) -> dict[str
 
 
 def corrected(example: Example) -> Example | None:
-    """Return the response with its corrections put in, which makes it supported.
+    """Put the corrections into a response, so that it becomes supported.
 
     Return None if an error has no correction.
     """
@@ -63,10 +64,10 @@ def corrected(example: Example) -> Example | None:
 
 
 def exchanged(example: Example) -> Iterator[Example]:
-    """Yield the example with sources that are changed to agree with the error, so that the correction becomes wrong.
+    """Change the sources to agree with the error, so that the error becomes right and the correction wrong.
 
-    There are two examples: the original response, which is now supported, and the corrected response, which is now
-    unsupported. Nothing is yielded unless each correction occurs exactly once in the sources and no source contains an
+    This yields two examples: the original response, which is now supported, and the corrected response, which is now
+    unsupported. It yields nothing unless each correction occurs exactly once in the sources and no source contains an
     error.
     """
     if not _all_corrected(example):
@@ -89,9 +90,9 @@ def exchanged(example: Example) -> Iterator[Example]:
 
 
 def inserted(example: Example, draw: random.Random) -> Example | None:
-    """Return a statement that the sources lack, with a source that now contains it, so that it is supported.
+    """Insert a statement that the sources do not mention into a source, so that it becomes supported.
 
-    Return None for a contradiction.
+    Return None for a statement that the sources contradict.
     """
     if _label(example) != "neutral":
         return None
@@ -105,10 +106,10 @@ def inserted(example: Example, draw: random.Random) -> Example | None:
 
 
 def without_evidence(example: Example) -> Example | None:
-    """Return a supported response without the two source sentences closest to it, so that it becomes unsupported.
+    """Remove the two source sentences closest to a supported response, so that it becomes unsupported.
 
-    Return None if the sources have fewer than four sentences, or if no sentence shares half of the response's content
-    words, because its evidence may then be another sentence.
+    Return None if the sources have fewer than four sentences, or if no sentence has half of the response's content
+    words, because the evidence may then be in other sentences.
     """
     content = _content(example.case.response)
     places = [(source.id, span) for source in example.case.sources for span in sentences(source.text)]
@@ -126,12 +127,12 @@ def without_evidence(example: Example) -> Example | None:
 
 
 def moved(example: Example, other: Case) -> Example:
-    """Return a supported response with the sources of another passage, so that it becomes unsupported."""
+    """Give a supported response the sources of another passage, so that it becomes unsupported."""
     return _example(example, "moved", example.case.response, other.sources, None)
 
 
 def joined(examples: Sequence[Example]) -> Example:
-    """Return several statements about the same sources as one response, with all their marks."""
+    """Join several statements about the same sources to one response, with all their marks."""
     text, marks = "", []
     for example in examples:
         marks += [replace(v, span=v.span.shift(len(text))) for v in example.gold.verdicts]
@@ -141,12 +142,12 @@ def joined(examples: Sequence[Example]) -> Example:
 
 
 def _names_an_absence(case: Case) -> bool:
-    """Return whether a sentence says what the sources do not say, which holds for foreign sources, too."""
+    """Check whether a sentence says that the sources do not say something, which may be true of other sources, too."""
     return any(matter_of_absence(span.of(case.response), case.sources) for span in sentences(case.response))
 
 
 def _content(text: str) -> set[str]:
-    """Return the stems of the content words of a text."""
+    """Find the stems of the content words of a text."""
     return {key for form in Profile(text, WORDS["content"]).types for key in WORDS["content"].keys(form)}
 
 
@@ -160,7 +161,7 @@ def _all_corrected(example: Example) -> bool:
 
 
 def _replaced(example: Example) -> tuple[str, list[Span]]:
-    """Return the response with its corrections, and their spans."""
+    """Put the corrections into the response, and return it with the spans of the corrections."""
     text, spans, end = "", [], 0
     for verdict in example.gold.verdicts:
         text += example.case.response[end : verdict.span.start]
@@ -179,9 +180,10 @@ def _example(
     *,
     label: bool = True,
 ) -> Example:
-    """Return a contrast of `example`.
+    """Make a contrast of `example`.
 
-    Without `sources` it keeps its own. If `verdicts` is None, the response as a whole is unsupported.
+    If `sources` is empty, the example keeps its own sources. If `verdicts` is None, the response as a whole is
+    unsupported.
     """
     id = f"{example.case.id}/{kind}"
     case = replace(example.case, id=id, response=response, sources=sources or example.case.sources)

@@ -1,10 +1,11 @@
 """Train the default detector: first an encoder, then a regression for each level.
 
-The encoder is a token classifier (`training.tokens`) with prefix attention: the source does not see the claim. This
-makes it possible to train all claims about a source in one pass, and to judge all sentences of a response in one pass.
+The encoder is a token classifier (`training.tokens`) with prefix attention, in which the source does not see the claim.
+It can therefore train on all claims about a source, or judge all sentences of a response, while reading the source
+once.
 
 Every pass over the data draws new examples and makes new errors. The regressions (`training.default_levels`) are fitted
-on validation documents, which training never sees. If training is interrupted, it resumes from its checkpoint.
+on validation documents, which the encoder is not trained on. An interrupted training resumes from its checkpoint.
 """
 
 from __future__ import annotations
@@ -55,18 +56,18 @@ class DefaultTraining:
     """Options for training the default detector.
 
     Attributes:
-        layers: The number of the pretrained encoder's first layers to keep. Default: all layers.
-        max_tokens: The largest number of tokens in a window.
-        group: The largest number of claims on a source that share a pass.
-        rate: The encoder's peak learning rate. The rate of the heads is eight times as high.
-        cooldown: The fraction of the tokens, at the end, over which the learning rate falls to 0.
-        tokens: The number of tokens to train on. A training that resumes with a smaller number ends sooner.
-        batch_tokens: The number of tokens per step.
-        evaluate_tokens: The number of tokens between two evaluations.
-        curve: The largest number of validation examples of each set that evaluate the encoder during training.
-        validation: The largest number of validation examples of each set that fit the regressions.
-        languages: The languages of questions and paraphrases. Default: all languages that the data have.
-        bf16: Whether training computes matrix products in bf16 if the device has it.
+        layers: Keep only this many of the first layers of the pretrained encoder. Default: all layers.
+        max_tokens: A window may have at most this many tokens.
+        group: At most this many claims about a source are read together with it.
+        rate: The highest learning rate of the encoder. That of the heads is eight times as high.
+        cooldown: The learning rate falls to 0 over this last fraction of the training.
+        tokens: Train on this many tokens. If you resume with a smaller number, training ends sooner.
+        batch_tokens: Each step reads at most this many tokens.
+        evaluate_tokens: Read this many tokens between two evaluations.
+        curve: During training, evaluate the encoder on at most this many validation examples of each set.
+        validation: Fit the regressions on at most this many validation examples of each set.
+        languages: Use questions and paraphrases in these languages. Default: all languages in the data.
+        bf16: Whether to multiply matrices in bf16 in training if the device has bf16.
         seed: The random seed.
     """
 
@@ -85,7 +86,7 @@ class DefaultTraining:
     seed: int = 0
 
     def encoder(self, head: HeadSettings | None = None) -> TokenTraining:
-        """Return the options for training the encoder, with heads of the form `head` if it is given."""
+        """Make the options for training the encoder. With `head`, its heads have the same form."""
         form: dict[str, Any] = {"hidden": None, "whole": "both", "whole_hidden": None}
         if head is not None:
             form = {name: getattr(head, name) for name in form}
@@ -122,19 +123,18 @@ def train_default(
     stop: Callable[[], bool] = lambda: False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Path:
-    """Train the default detector and write it to a folder, which `default:OUT` reads.
+    """Train the default detector and write it to a folder. You can then use it as `default:OUT`.
 
     Args:
-        model: The pretrained encoder, as a Hugging Face folder, or the classifier of an earlier training (its
-            `stages/encoder`, or a detector's `encoder`), which then continues with fresh rates.
+        model: The pretrained encoder, as a Hugging Face folder. You can also continue from the classifier of an earlier
+            training (its `stages/encoder`, or a detector's `encoder`), with learning rates starting anew.
         data: The folder with the public data sets.
-        out: The folder to write. Its `stages/` keeps checkpoints and the encoder.
+        out: The folder to write. Checkpoints and the encoder are kept in its `stages/`.
         options: How to train.
-        parsed: A folder of parsed texts (`corrupt.crossed`) for pairs that differ only in how things relate. Default:
-            no such pairs.
-        stop: A function that is asked after every step. If it returns true, training saves a checkpoint and raises
-            `TrainingStopped`.
-        progress: A function that receives lines of text that report progress.
+        parsed: A folder of parsed texts (`corrupt.crossed`), from which to make pairs that differ only in how things
+            relate. Default: no such pairs.
+        stop: Asked after every step. If it returns true, a checkpoint is saved and `TrainingStopped` raised.
+        progress: Called with lines of text that report progress.
 
     Raises:
         InputError: A data set is missing, or the encoder has fewer layers than `options.layers`.
@@ -168,15 +168,16 @@ def train_encoder(
     stop: Callable[[], bool] = lambda: False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Path:
-    """Train the encoder and return its folder, which is `stages/encoder` in `out`. If it is trained, only return it.
+    """Train the encoder unless it is already trained, and return its folder, which is `stages/encoder` in `out`.
 
     Args:
         model: As in `train_default`.
-        draw: A function that returns the training examples of a pass, counted from 0.
+        draw: Draws the training examples of a pass, counted from 0.
         validation: The validation examples by set.
         out: The folder of the detector.
         options: How to train.
-        auxiliary_loss: A function that gets the encoder and returns another loss of it (`training.tokens`).
+        auxiliary_loss: Called with the encoder. It returns a function for another loss of the encoder (see
+            `training.tokens`).
         stop: As in `train_default`.
         progress: As in `train_default`.
     """
@@ -204,7 +205,7 @@ def train_encoder(
 
 
 def backbone_of(classifier: Path, restored: Path) -> Path:
-    """Return the backbone of a classifier. If its weights are only in its ONNX file, restore them first."""
+    """Return the folder of a classifier's backbone. If the weights are only in an ONNX file, restore them first."""
     backbone = classifier / BACKBONE
     if any(backbone.glob("*.safetensors")):
         return backbone
@@ -222,8 +223,8 @@ def assemble(
 ) -> Path:
     """Export an encoder, fit the regressions on validation examples, and write the detector to a folder.
 
-    If `validation` has no labels of a level, or no short answers, the regression or curve for them is taken from the
-    detector in the folder `base`. So is its detector for other languages, if it has one.
+    If `validation` has no labels of a level, or no short answers, the regression or curve for them is copied from the
+    detector in the folder `base`. If `base` has a detector for other languages, this is copied, too.
     """
     of_each = max(_ROUNDED_FOR, _ROUNDED_IN_ALL // len(validation))
     examples = [example for of_set in some_of_each(validation, of_each).values() for example in of_set]

@@ -1,6 +1,6 @@
-"""Make the training data of the default detector: labelled public sets, written statements, and errors made by rules.
+"""Make the training data of the default detector from labelled public sets, written statements and errors by rules.
 
-Every set is split by document before examples are derived from it. Articles licensed for research only are left out.
+Every set is split by document before examples are made from it. Articles licensed for research only are not used.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ ENTAILMENT: Mapping[str, int] = {
     "help": 450, "condaqa": 1400, "quintd": 400, "fever_symmetric": 580, "vitaminc_sample": 274, "faithdial_audit": 680,
     "wow_q2": 650, "bamboo_hallu": 310, "tabfact": 600, "logicnlg": 1300,
 }  # fmt: skip
-"""The sets of `entailment/`, and the most training examples taken from each."""
+"""The sets in `entailment/`, and from how many examples of each a pass draws at most."""
 LABELLED: Mapping[str, int] = {"wice": 1120, "summedits": 2340, "conv_fever": 1350, "begin": 280}
-"""Labelled sets that also measure the detector; only their training documents are used here."""
+"""Labelled sets that also measure the detector. Their test documents are not used here."""
 WRITTEN_SETS = ("written", "written_answers", "written_rag", "written_pairs")
-"""Statements and answers written for this purpose. They come with their contrasts (`training.contrasts`)."""
+"""Statements and answers written for this purpose. In training, contrasts are added (`training.contrasts`)."""
 _RELATIONS = 8_500  # relations, four examples each
 _ANSWERS = 33_000  # short answers and paraphrases: of fewer, a pass draws a larger share
 _PLACED = 80_000  # short answers with the sentences around them, which are short
@@ -74,24 +74,25 @@ def part_of(
     languages: Sequence[str] | None = None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Examples:
-    """Return, by set, the examples in one part of the split by document.
+    """Make the examples of one part of the split by document, by set.
 
-    A fifth of the sources have foreign sentences around them, so that a short premise becomes as long as a real source.
-    Sets that are derived from SNLI's captions follow the split of these captions. Pairs in other languages follow the
-    split of the English pairs that they translate.
+    A fifth of the sources get foreign sentences around them, so that a short premise becomes as long as a real source.
+    Sets made from SNLI's captions follow the split of these captions, and pairs in other languages follow the split of
+    the English pairs from which they were translated.
 
     Args:
         data: The folder with the public sets, in `entailment/`, `languages/`, `plain/`, `wikipedia/` and `written/`.
         part: "train" or "valid".
-        seed: The random seed, which draws the examples and the errors.
-        share: The fraction of each set to draw.
-        parsed: A folder of parsed texts (`corrupt.crossed`), which gives pairs that differ only in how things relate.
-            Default: no such pairs.
-        languages: The languages of questions and paraphrases (everything else is English). Default: all languages.
-        progress: A function that receives a line of text per group of sets.
+        seed: The random seed for drawing examples and errors.
+        share: Draw this fraction of each set.
+        parsed: A folder of parsed texts (`corrupt.crossed`), from which to make pairs that differ only in how things
+            relate. Default: no such pairs.
+        languages: Use questions and paraphrases in these languages (everything else is English). Default: all
+            languages.
+        progress: Called with a line of text after each group of sets.
 
     Raises:
-        InputError: `data` is not such a folder.
+        InputError: `data` lacks one of these folders.
     """
     for folder in ("entailment", "languages", "plain", "wikipedia", "written"):
         if not (data / folder).is_dir():
@@ -148,20 +149,20 @@ def part_of(
 
 
 def some(items: Iterable[_Item], most: int | None, seed: int) -> list[_Item]:
-    """Return up to `most` items, drawn evenly, in their original order."""
+    """Draw up to `most` items at random, and keep their order."""
     pool = list(items)
     chosen = random.Random(f"{seed}\0default").sample(range(len(pool)), min(len(pool), most or len(pool)))
     return [pool[i] for i in sorted(chosen)]
 
 
 def _draw(items: Iterable[Any], most: int | None = None, *, seed: int, share: float) -> list[Any]:
-    """Return a share of the items, or of up to `most` of them, drawn evenly."""
+    """Draw a share of the items at random. If there are more than `most`, draw this share of `most`."""
     pool = list(items)
     return some(pool, math.ceil(share * min(len(pool), most or len(pool))), seed)
 
 
 def some_of_each(sets: Mapping[str, list[Example]], most: int, seed: int = 0) -> Examples:
-    """Return up to `most` examples of each set, drawn evenly."""
+    """Draw up to `most` examples of each set at random."""
     return {name: some(examples, most, seed) for name, examples in sets.items()}
 
 
@@ -174,9 +175,9 @@ def _source(example: Example) -> str:
 
 
 def slot_errors(references: Iterable[Example], seed: int = 0) -> Iterator[Example]:
-    """Yield the E2E references that are labelled as faithful.
+    """Yield the E2E references without labelled hallucinations.
 
-    In half of them, attributes are changed to make them wrong.
+    Half of them are made wrong by changing attributes.
     """
     examples = list(references)
     rules, draw = Attributes(examples), random.Random(f"{seed}\0slots")
@@ -188,9 +189,9 @@ def slot_errors(references: Iterable[Example], seed: int = 0) -> Iterator[Exampl
 
 
 def swapped(example: Example) -> Iterator[Example]:
-    """Yield an example for each labelled source that asks whether the response covers it.
+    """For each labelled source, yield an example that asks whether the response covers the source.
 
-    The source becomes the response, and the response becomes its source.
+    In this example, the source is the response, and the response is the source.
     """
     case = example.case
     for omission in example.gold.omissions:
@@ -201,7 +202,7 @@ def swapped(example: Example) -> Iterator[Example]:
 
 
 def _balanced(examples: Iterable[Example], most: int, seed: int) -> list[Example]:
-    """Return `most` examples, half with each label; fewer if one label is rare."""
+    """Draw `most` examples, half of them with each label, or fewer if one label is rare."""
     sides: tuple[list[Example], list[Example]] = [], []
     for example in examples:
         sides[int((example.gold.hallucination or 0.0) >= 0.5)].append(example)
@@ -210,7 +211,7 @@ def _balanced(examples: Iterable[Example], most: int, seed: int) -> list[Example
 
 
 def _corrupted(examples: list[Example], seed: int) -> list[Example]:
-    """Return the examples, about half of them with an error made by rules.
+    """Put an error made by rules into about half of the examples.
 
     A text in which the rules find nothing to change stays faithful.
     """
@@ -224,7 +225,7 @@ def _supported(id: str, response: str, source: str, document: str) -> Example:
 
 
 def _wiki_split(data: Path, part: str) -> list[Example]:
-    """Return pairs of a sentence and its rewriting as two sentences (Botha et al. 2018), in both directions."""
+    """Make pairs of a sentence and the same in two sentences (Botha et al. 2018), in both directions."""
     made = []
     for file in sorted((data / "plain" / "wiki_split").glob("*.tsv.gz")):
         for i, line in enumerate(gzip.decompress(file.read_bytes()).decode().splitlines()):
@@ -238,14 +239,14 @@ def _wiki_split(data: Path, part: str) -> list[Example]:
 
 
 def _detokenised(text: str) -> str:
-    """Return tokenised text as people write it: no blank before punctuation, plain quotes."""
+    """Convert tokenised text to how people write: no blank before punctuation, plain quotes."""
     text = re.sub(r" ([.,;:!?%)\]]|'s\b|n't\b|'(?:re|ve|ll|d|m)\b)", r"\1", text.replace("``", '"').replace("''", '"'))
     text = re.sub(r"([(\[$£€]) ", r"\1", text)
     return " ".join(re.sub(r'" ([^"]*?) "', r'"\1"', text).split())
 
 
 def _gum_summaries(data: Path, part: str) -> list[Example]:
-    """Return documents with summaries by people and models; every third gets a copy with a foreign summary."""
+    """Pair documents with summaries by people and models. Every third pair also gets a copy with a foreign summary."""
     rows = [row for file in sorted((data / "plain" / "gum").glob("*.jsonl")) for row in jsonl_rows(file)]
     made: list[Example] = []
     for n, row in enumerate(rows):

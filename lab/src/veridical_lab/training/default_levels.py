@@ -1,4 +1,4 @@
-"""Fit the regressions of the default detector, level by level, and compute their inputs."""
+"""Compute the inputs of the default detector's regressions, and fit a regression for each level."""
 
 from __future__ import annotations
 
@@ -38,24 +38,28 @@ __all__ = [
 ]
 
 SWAPPED = "_swapped"
-"""The suffix of the names of sets whose responses are sources to cover, and whose sources are responses."""
+"""Sets with this suffix in their names have sources to cover as responses, and responses as sources."""
 PENALTY = 0.01
-"""The weight of the squared weights of each regression, next to a mean loss."""
+"""How much the squared weights of a regression count beside its mean loss."""
 IN_PLACE = "answers_in_place_"
-"""The prefix of the names of sets whose answers have only the sentences around them as their source. They have a curve
-of their own (`fit_short_answers`)."""
+"""Sets with this prefix in their names have answers whose source is only the sentences around them.
+
+Such answers have a curve of their own (`fit_short_answers`).
+"""
 _UNCERTAIN = ("answers_", "answer_statements", "exchanged_", "relations")
-"""Sets that do not count for the threshold: they are told so badly that they would draw it to where right responses are
-flagged."""
+"""Sets with these prefixes do not count for the threshold.
+
+Their errors are so hard to tell that the threshold would move to where right responses are flagged.
+"""
 _ROUNDS = 8
 """How many times the worst sentence of each response is chosen again while the regression is fitted."""
 
 
 @dataclass(slots=True)
 class LevelRows:
-    """Labelled items of one level with their data sets.
+    """Labelled items of one level, each with the name of its data set.
 
-    If an item has several rows, the one with the highest score is used.
+    If an item has several rows, the row with the highest score is used.
     """
 
     rows: list[Floats] = field(default_factory=list)
@@ -63,14 +67,14 @@ class LevelRows:
     sets: list[str] = field(default_factory=list)
 
     def add(self, name: str, items: Iterable[Floats], labels: Iterable[bool]) -> None:
-        """Append items of the set `name`, *(rows, columns)* each."""
+        """Add items of the set `name`, each an array *(rows, columns)*."""
         added = list(items)
         self.rows += added
         self.labels += [bool(label) for label in labels]
         self.sets += [name] * len(added)
 
     def without(self, prefix: str) -> LevelRows:
-        """Return the items of all sets except those whose names begin with `prefix`."""
+        """Leave out the sets whose names begin with `prefix`."""
         kept = [i for i, name in enumerate(self.sets) if not name.startswith(prefix)]
         return LevelRows([self.rows[i] for i in kept], [self.labels[i] for i in kept], [self.sets[i] for i in kept])
 
@@ -78,10 +82,10 @@ class LevelRows:
 def level_rows(
     scorer: PairScorer, data: Mapping[str, list[Example]], *, progress: Callable[[str], None] = lambda line: None
 ) -> tuple[dict[Level, LevelRows], LevelRows]:
-    """Return the inputs of the regressions for labelled examples by set, and those of the contradiction curve.
+    """Compute the inputs of the regressions, and of the contradiction curve, from labelled examples by set.
 
-    Sets called `…_swapped` give the rows of sources to cover. The second result is about wrong responses for which it
-    is known whether the sources contradict them. It has the encoder's logit for contradiction of each.
+    Sets called `…_swapped` give the rows for sources to cover. The second result is for the curve. It has the encoder's
+    logit for contradiction of each wrong response that is known to contradict the sources, or not to.
     """
     by_level, kinds = {level: LevelRows() for level in COLUMNS}, LevelRows()
     for name, examples in data.items():
@@ -114,7 +118,7 @@ def _add(by_level: Mapping[Level, LevelRows], name: str, example: Example, score
 def fit_levels(
     rows: Mapping[Level, LevelRows],
 ) -> tuple[dict[Level, LevelModel], dict[str, dict[str, Any]]]:
-    """Fit a regression for each level (`fit_level`), and return them with the training ROC AUC by level and set.
+    """Fit a regression for each level (`fit_level`), and measure its ROC AUC on each of these sets.
 
     Raises:
         InputError: A level has no labels.
@@ -135,7 +139,7 @@ def fit_levels(
 
 
 def fit_contradiction(rows: LevelRows) -> tuple[Platt | None, dict[str, float | None]]:
-    """Fit the curve from the encoder's logit to the probability that an error is a contradiction.
+    """Fit the curve that turns the encoder's logit into the probability that an error is a contradiction.
 
     Every set has the same weight. Return the curve, or None if all rows are of one kind, and the ROC AUC of each set.
     """
@@ -148,10 +152,10 @@ def fit_contradiction(rows: LevelRows) -> tuple[Platt | None, dict[str, float | 
 
 
 def fit_short_answers(items: LevelRows, threshold: float) -> tuple[Platt | None, dict[str, float | None]]:
-    """Fit the curve from the logit of a short answer in its place to a probability, and return it with its ROC AUC.
+    """Fit the curve that turns the logit of a short answer in its place into a probability, and measure its ROC AUC.
 
-    The logit with the best balanced accuracy is mapped to the probability `threshold`, which is the threshold of the
-    response level. The curve is None unless there are rows of such answers (`IN_PLACE`) of both classes.
+    The logit that separates best by balanced accuracy gets the probability `threshold`, which is the threshold of the
+    response level. The curve is None unless there are right and wrong answers of this kind (`IN_PLACE`).
     """
     chosen = [i for i, name in enumerate(items.sets) if name.startswith(IN_PLACE)]
     labels = np.array([items.labels[i] for i in chosen])
@@ -165,12 +169,12 @@ def fit_short_answers(items: LevelRows, threshold: float) -> tuple[Platt | None,
 
 
 def fit_level(level: Level, items: LevelRows) -> LevelModel:
-    """Fit a logistic regression on the highest row of each item, and its threshold.
+    """Fit a logistic regression on the highest row of each item, and fit its threshold.
 
-    The threshold maximises balanced accuracy, or F1 at the level of words. Which row is the highest depends on the
-    regression, so the two are found in turns, as in multiple-instance learning (Andrews et al. 2002). If a column is
-    known to speak for or against an error, its weight never has the opposite sign (`regressions.SIGNS`). Every set has
-    the same weight.
+    The threshold is the best by balanced accuracy, or by F1 at the level of words. Which row is the highest depends on
+    the regression, so highest rows and regression are found in turns, as in multiple-instance learning (Andrews et al.
+    2002). If a column is known to speak for or against an error, its weight never has the opposite sign
+    (`regressions.SIGNS`). Every set has the same weight.
     """
     try:
         from scipy.optimize import minimize  # type: ignore[import-untyped]

@@ -1,4 +1,4 @@
-"""Fit the regression that tells kinds of errors (`detectors.explanation.kinds`) on written wrong statements."""
+"""Fit the regression that tells kinds of errors apart (`detectors.explanation.kinds`) on written wrong statements."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TAGS = {
     "order": ("order", "comparison"),
     "addition": ("detail", "outside", "over", "partial", "invented cause"),
 }
-"""The tags of wrong statements that stand for each kind; the others (wording, speech, another cause) stand for none."""
+"""Which tags of wrong statements stand for each kind. Other tags (wording, speech, another cause) stand for none."""
 _KIND_OF_TAG = {tag: kind for kind, tags in TAGS.items() for tag in tags}
 _LEAST = {False: 15, True: 40}  # statements with a feature, for it to count: of words, and of whole sentences
 _STRENGTH = 0.3  # scikit-learn's C
@@ -36,24 +36,24 @@ _SMALL = 0.6  # features whose weights all stay below this are left out
 
 
 def wrong_statements(examples: Sequence[Example]) -> list[Example]:
-    """Return the wrong ones among examples of `written` or `written_pairs`."""
+    """Choose the wrong statements among examples of `written` or `written_pairs`."""
     return [example for example in examples if example.gold.hallucination == 1.0]
 
 
 def gold_kind(example: Example) -> str | None:
-    """Return the kind of error that the tag of a wrong statement stands for, or None if it stands for none."""
+    """Look up the kind of error for the tag of a wrong statement. None if the tag stands for no kind."""
     about = dict(example.group)
     tag = "invented cause" if about["tag"] == "cause" and about["label"] == "neutral" else about["tag"]
     return _KIND_OF_TAG.get(tag)
 
 
 def fit_kinds(examples: Sequence[Example]) -> dict[str, Any]:
-    """Fit the regression for kinds of errors on wrong statements, and return the document that `kinds.json` contains.
+    """Fit the regression for kinds of errors on wrong statements, and return the content of `kinds.json`.
 
-    Each statement is read twice: once with the words that are marked in it, and once flagged as a whole.
+    Each statement is read twice, once with its marked words flagged and once flagged as a whole.
 
     Raises:
-        InputError: A kind has no statement.
+        InputError: There is no statement of some kind.
     """
     from sklearn.feature_extraction import DictVectorizer
     from sklearn.linear_model import LogisticRegression
@@ -79,7 +79,7 @@ def fit_kinds(examples: Sequence[Example]) -> dict[str, Any]:
 
 
 def _read(example: Example) -> Iterator[dict[str, float]]:
-    """Yield the features of the sentence with the most marked words: as marked, and flagged as a whole."""
+    """Yield the features of the sentence with most marked words, first as marked and then flagged as a whole."""
     marked = [verdict.span for verdict in example.gold.verdicts]
     sources = index_of(tuple(source.text for source in example.case.sources))
     sentence = max(

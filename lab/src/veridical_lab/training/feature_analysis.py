@@ -1,6 +1,6 @@
-"""Analyse how word features relate to labels, by means for each label and word type, and by correlations.
+"""Analyse how word features relate to labels, by averages for each label and word type, and by correlations.
 
-This follows Liu et al. 2022, §3.4 with Table 1 and Figure 4, and appendix A with Table 4.
+This follows Liu et al. 2022, §3.4 (Table 1 and Figure 4) and appendix A (Table 4).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LABEL = "hallucinated"
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Mean and standard deviation of a feature over the units of one label. Both are None if there are no units."""
+    """Mean and standard deviation of a feature over the words or phrases of one label. None if there are none."""
 
     mean: float | None
     deviation: float | None
@@ -36,13 +36,13 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class FeatureGroup:
-    """The units (words or phrases) of one word type. They are a line of Table 4 and a bar of Figure 4.
+    """The units (words or phrases) of one word type, which make a line of Table 4 and a bar of Figure 4.
 
     Attributes:
         name: The name of the group, such as "all", "pos:NOUN" or "entity:person".
-        hallucinated: The number of units labelled as hallucinated.
-        other: The number of other units.
-        features: For each feature, its spread over the hallucinated units and over the other units.
+        hallucinated: How many units are labelled as hallucinated.
+        other: How many units are not.
+        features: The spread of each feature, first over the hallucinated units and then over the others.
     """
 
     name: str
@@ -53,20 +53,20 @@ class FeatureGroup:
 
 @dataclass(frozen=True, slots=True)
 class FeatureAnalysis:
-    """The relation of features to the labels of one data set.
+    """How features relate to the labels of one data set.
 
     Attributes:
         data: The name of the data set.
         data_hash: The content hash of the examples.
-        unit: The labelled unit: "word", "phrase" or "auto".
-        units: The number of labelled units.
+        unit: What a label applies to: "word", "phrase" or "auto".
+        units: How many labelled units there are.
         features: The names of the features.
-        groups: All units, then those of each part of speech and of each entity type that occurs.
-        correlations: Pearson's correlation of the label and the features with each other, the label first. None if one
-            of them is constant. *Shape:* (1 + features, 1 + features)
-        left_out: The number of responses that could not be used, by reason.
+        groups: First all units, then the units of each part of speech and of each entity type that occurs.
+        correlations: Pearson's correlation between every two of the label, which comes first, and the features. None if
+            one of the two is constant. *Shape:* (1 + features, 1 + features)
+        left_out: How many responses could not be used, by reason.
         tagger: The tagger of parts of speech and entity types.
-        model: The language model. None without a language model.
+        model: The name of the language model, or None if there is none.
         command: The command line.
         date: The date, as YYYY-MM-DD.
     """
@@ -100,12 +100,12 @@ def analyse_features(
         extractor: The feature extractor.
         examples: The labelled cases.
         data: The name of the data set.
-        unit: The labelled unit: "word", "phrase" or "auto" (`training.features`).
+        unit: What a label applies to: "word", "phrase" or "auto" (see `training.features`).
         features: The names of the features. Default: all of `DEFAULT_FEATURES` that the data have.
         command: The command line to record.
 
     Raises:
-        InputError: The data do not have labels of both classes.
+        InputError: All labels are of one class, or there are none.
         UnknownNameError: A feature is unknown.
     """
     table = feature_table(extractor, examples, unit)
@@ -150,7 +150,7 @@ def analyse_features(
 def feature_group(
     name: str, inside: NDArray[np.bool_], table: FeatureTable, values: NDArray[np.float64], names: Sequence[str]
 ) -> FeatureGroup:
-    """Return the group of the units `inside`, with the spread of each column of `values` by label."""
+    """Make the group of the units `inside`, with the spread of each column of `values` by label."""
     sides = [inside & table.labels, inside & ~table.labels]
     spreads = {}
     for i, feature in enumerate(names):
@@ -162,9 +162,9 @@ def feature_group(
 
 
 def correlations(rows: NDArray[np.float64]) -> list[list[float | None]]:
-    """Return Pearson's correlation of each pair of columns, over the rows with both values.
+    """Compute Pearson's correlation between every two columns, over the rows that have both values.
 
-    If one of the columns is constant, the correlation is None.
+    If one of the two is constant, the correlation is None.
 
     >>> correlations(np.array([[0.0, 1.0], [1.0, 3.0], [2.0, np.nan]]))
     [[1.0, 1.0], [1.0, 1.0]]

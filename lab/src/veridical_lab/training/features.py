@@ -1,9 +1,9 @@
-"""Train a linear classifier on word features, as an artifact that the detector `features` loads.
+"""Train a linear classifier on word features for the detector `features`.
 
-This follows Liu et al. 2022, §4: logistic regression and a support vector machine on features of the marked phrase,
-with at most 100 iterations, stopped when the loss has not dropped for 5. Both are fitted on standardised features by
-stochastic gradient descent (scikit-learn). Regularisation, calibration and thresholds are chosen on validation
-documents.
+This follows Liu et al. 2022, §4: a logistic regression or a support vector machine on features of the marked phrase,
+trained for at most 100 iterations, and stopped when the loss has not dropped for 5. Both are fitted on standardised
+features by stochastic gradient descent (scikit-learn). Regularisation, calibration and thresholds are chosen on
+validation documents.
 """
 
 from __future__ import annotations
@@ -66,12 +66,14 @@ class FeatureOptions:
 
     Attributes:
         classifier: "lr" or "svm".
-        features: The features to use. `probability` follows from the model.
+        features: Which features to use. `probability` is set to suit the model.
         tagger: "rules" or "spacy:PIPELINE".
-        unit: The labelled unit: each "word", the judged part of a response as one "phrase" (HaDes), or "auto".
-        balanced: Whether both classes get the same total weight.
-        criterion: The criterion that thresholds optimise on validation (`metrics.thresholding.CRITERIA`).
-        seed: The random seed of the split by document and of the descent.
+        unit: What a label applies to: each "word", or the judged part of a response as one "phrase" (HaDes). "auto"
+            takes the phrase if gold judges a single short one, and words otherwise.
+        balanced: Whether to give both classes the same total weight.
+        criterion: Choose thresholds that are best on the validation part by this criterion
+            (`metrics.thresholding.CRITERIA`).
+        seed: The random seed for the split by document and the gradient descent.
     """
 
     classifier: str = "lr"
@@ -98,13 +100,13 @@ class FeatureOptions:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What the features are computed from, besides the cases.
+    """What else features are computed from, besides the cases.
 
     Attributes:
-        model: A causal or masked language model. Default: there are no model-based features.
-        statistics: Counts of words. Default: the texts of the training documents are counted.
-        token_scores: Scores of the generator's tokens by case.
-        progress: A function that receives lines of text that report progress.
+        model: A causal or masked language model. Default: no features from a model.
+        statistics: Counts of words. Default: the words of the training documents are counted.
+        token_scores: Scores of the generator's tokens, by case.
+        progress: Called with lines of text that report progress.
     """
 
     model: LocalModel | None = None
@@ -115,14 +117,14 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureTable:
-    """Features and labels of the units of several examples.
+    """Features and labels of the units (words or phrases) of several examples.
 
     Attributes:
         names: The names of the features.
-        values: The features. NaN if a unit lacks a feature. *Shape:* (units, features)
+        values: The features, NaN where a unit lacks one. *Shape:* (units, features)
         labels: Whether each unit is hallucinated. *Shape:* (units,)
-        example: The number of each unit's example. *Shape:* (units,)
-        left_out: The number of examples that could not be read, by reason.
+        example: The index of each unit's example. *Shape:* (units,)
+        left_out: How many examples could not be used, by reason.
     """
 
     names: tuple[str, ...]
@@ -133,9 +135,9 @@ class FeatureTable:
 
 
 def labelled_units(example: Example, unit: str) -> tuple[list[Span], list[bool]]:
-    """Return the words of a response that gold judges, and whether each is hallucinated.
+    """Find the words of a response that gold judges, and whether each word is hallucinated.
 
-    If gold judges only a phrase, the phrase is returned instead. If it does not mark places, both results are empty.
+    If gold judges only a phrase, return the phrase instead. If gold marks no places, both results are empty.
     """
     judged = example.gold.judged
     phrase = labelled_phrase(example) if unit == "auto" else None
@@ -148,7 +150,7 @@ def labelled_units(example: Example, unit: str) -> tuple[list[Span], list[bool]]
 
 
 def feature_table(extractor: FeatureExtractor, examples: Sequence[Example], unit: str = "auto") -> FeatureTable:
-    """Return the features and labels of all units of `examples`. `unit` is one of `LABEL_UNITS`."""
+    """Extract the features and labels of all units of `examples`. `unit` is one of `LABEL_UNITS`."""
     rows: list[Floats] = []
     labels: list[bool] = []
     owners: list[int] = []
@@ -182,16 +184,16 @@ def train_features(
     """Train a classifier of words (or phrases) on their features.
 
     Args:
-        examples: The labelled cases. Without `validation`, they are split by document 70/10/20 (`datasets.split`), and
+        examples: The labelled cases. Without `validation`, they are split 70/10/20 by document (`datasets.split`), and
             the test part is not used.
         options: How to train.
         inputs: The language model, word statistics and token scores.
-        validation: Labelled cases of other documents, for regularisation, calibration and thresholds.
-        out: The folder to save the artifact in. Default: it is not saved.
+        validation: Labelled cases of other documents, on which to choose regularisation, calibration and thresholds.
+        out: Where to save the detector. Default: it is not saved.
 
     Raises:
-        InputError: A part does not have labels of both classes, or the features are unrelated to the labels.
-        MissingExtraError: scikit-learn is not installed, or an extra that the model or the tagger needs.
+        InputError: A part lacks labels of one class, or the features are unrelated to the labels.
+        MissingExtraError: scikit-learn is not installed, or an extra that the model or the tagger needs is not.
     """
     options, inputs = options or FeatureOptions(), inputs or Inputs()
     parts = split_by_document(examples, seed=options.seed)
@@ -236,7 +238,7 @@ def train_features(
 
 
 def make_extractor(train: Sequence[Example], options: FeatureOptions, inputs: Inputs) -> FeatureExtractor:
-    """Return the extractor that the options describe. If there are no word statistics, count the training texts."""
+    """Build the extractor for the options. If there are no word statistics, the training texts are counted first."""
     model = inputs.model
     probability = None if model is None else "masked" if model.kind == "masked" else "causal"
     template = options.features.template
@@ -253,7 +255,7 @@ def make_extractor(train: Sequence[Example], options: FeatureOptions, inputs: In
 
 
 def fit_classifier(train: FeatureTable, valid: FeatureTable, options: FeatureOptions) -> tuple[LinearClassifier, float]:
-    """Return the classifier with the highest ROC AUC on `valid` over several strengths, and its strength."""
+    """Fit classifiers with more and less regularisation. Return the best by ROC AUC on `valid`, and its strength."""
     try:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import SGDClassifier
@@ -292,10 +294,10 @@ def fit_settings(
     extractor: FeatureExtractor,
     options: FeatureOptions,
 ) -> tuple[DetectorSettings, dict[str, Any]]:
-    """Fit calibration and thresholds on the validation part, and return them as settings, with figures.
+    """Fit calibration and thresholds on the validation part. Return the settings with them, and figures.
 
     Raises:
-        InputError: The distances do not rise with the labels, or no threshold meets the criterion.
+        InputError: The classifier's distances do not rise with the labels, or no threshold meets the criterion.
     """
     distances = classifier.decide(table.values)
     auc = roc_auc(table.labels, distances)
@@ -335,7 +337,7 @@ def fit_settings(
 
 
 def save_features(trained: TrainedFeatures, folder: str | Path) -> Path:
-    """Write the artifact to `folder` and return it. Each file is written completely or not at all."""
+    """Write a trained detector to `folder`, and return the folder. Each file is written whole or not at all."""
     about = {
         "base": None if trained.base is None else asdict(trained.base),
         "settings": trained.settings.to_json(),

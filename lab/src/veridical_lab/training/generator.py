@@ -1,7 +1,8 @@
-"""Train a generator of answers with several perspectives, as a soft prompt (Chang et al. 2024, §2.1).
+"""Train a soft prompt that makes a language model write answers with several perspectives (Chang et al. 2024, §2.1).
 
-The generator learns to write answers in the key-value format of the task. The answers were written by people, or are
-composed from given arguments by `corrupt.argument_responses`.
+A soft prompt is a few trained vectors before the text. With it, the model is a generator, which learns to write answers
+in the key-value format of the task. The answers to learn from were written by people, or `corrupt.argument_responses`
+composes them from given arguments.
 """
 
 from __future__ import annotations
@@ -58,16 +59,16 @@ class GeneratorTraining:
     """Options for training a generator. The defaults are the paper's (appendix B).
 
     Attributes:
-        virtual_tokens: The length of the soft prompt, in tokens.
-        learning_rate: The peak rate, which is reached after `warmup` steps and then falls to 0.
-        warmup: The number of warm-up steps, at most half of all steps.
-        steps: The largest number of steps.
-        batch: The number of examples per step.
-        evaluate_every: The number of steps between two evaluations on validation.
-        patience: The number of evaluations without a new best before training ends.
-        validation_examples: The largest number of validation examples.
-        per_topic: The largest number of draws of arguments for each topic.
-        seed: The random seed of the initial vectors, the split by topic, and the batches.
+        virtual_tokens: How many tokens long the soft prompt is.
+        learning_rate: The highest learning rate. The rate rises to it over `warmup` steps and then falls to 0.
+        warmup: The learning rate rises for this many steps, at most half of all steps.
+        steps: Train for at most this many steps.
+        batch: Train on this many examples in each step.
+        evaluate_every: Take this many steps between two evaluations on the validation part.
+        patience: Stop after this many evaluations without a better result.
+        validation_examples: Use at most this many validation examples.
+        per_topic: Compose at most this many answers for each topic. The arguments are drawn anew for each answer.
+        seed: The random seed for the initial vectors, the split by topic, and the batches.
     """
 
     virtual_tokens: int = 5
@@ -88,13 +89,13 @@ class GeneratorTraining:
 
 
 def task_texts(example: Example) -> tuple[str, str]:
-    """Return the input of the generator and the text that it must write: an introduction and the response's passages.
+    """Make the input of the generator, and the text that it must write: an introduction and the response's passages.
 
-    The passages are separated by empty lines. If there is one more passage than there are perspectives, the first
-    passage is the introduction.
+    In the response, passages are separated by empty lines. If there is one passage more than there are perspectives,
+    the first passage is the introduction.
 
     Raises:
-        InputError: The response has another number of passages.
+        InputError: The number of passages does not fit the number of perspectives.
     """
     case = replace(example.case, response="")
     perspectives = perspectives_of(case)
@@ -112,10 +113,10 @@ def task_texts(example: Example) -> tuple[str, str]:
 
 
 def answers_to_learn(pairs: Iterable[Example]) -> list[Example]:
-    """Return the answers without errors.
+    """Choose the answers without errors.
 
     Raises:
-        InputError: There are none.
+        InputError: There are no such answers.
     """
     answers = [
         pair for pair in pairs if pair.gold.hallucination == 0.0 and not any(o.score for o in pair.gold.omissions)
@@ -134,23 +135,23 @@ def train_generator(
     out: str | Path,
     **running: Any,
 ) -> Path:
-    """Train a soft prompt on answers and write it to a folder, as a model for `veridical answer`.
+    """Train a soft prompt on answers, and write it to a folder that `veridical answer` can use as a model.
 
-    The topics are split 70/10/20. The test part is not read, because `bench perspectives` uses it with the same seed.
-    If `out` contains a checkpoint of the same training, training resumes from it.
+    The topics are split 70/10/20. The test part is not read, because `bench perspectives` with the same seed measures
+    on it. If `out` has a checkpoint of the same training, training resumes from the checkpoint.
 
     Args:
-        model: The base model, a decoder. Its weights do not change.
-        topics: The topics, with arguments from which answers are composed.
+        model: The base model, which must be a decoder. Its weights are not changed.
+        topics: The topics with the arguments from which to compose answers.
         options: How to train.
-        pairs: Labelled answers. Those without errors are learned instead of composed answers.
+        pairs: Labelled answers. If given, those without errors are learned instead of composed answers.
         out: The folder to write.
-        **running: `checkpoint_minutes`, `stop` (asked after each step; if it returns true, training saves a checkpoint
-            and ends) and `progress` (called with lines of text that report progress).
+        **running: `checkpoint_minutes` (the minutes between checkpoints), `stop` (asked after each step; if it returns
+            true, a checkpoint is saved and training ends) and `progress` (called with lines of text).
 
     Raises:
-        InputError: There is nothing to train or to validate on, the model is not a decoder, or `out` contains a
-            checkpoint of another training.
+        InputError: There is nothing to train or to validate on, the model is not a decoder, or `out` has a checkpoint
+            of another training.
         TrainingStopped: `stop` returned true.
     """
     options = options or GeneratorTraining()
@@ -166,14 +167,14 @@ def train_generator(
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """The tokens of a task, and of the text to write, which ends with an end token."""
+    """The tokens of a task, and the tokens to write, the last of which ends a text."""
 
     task: list[int]
     target: list[int]
 
 
 class _Training(TrainingLoop):
-    """The data and soft prompt of one training."""
+    """One training, with its data and its soft prompt."""
 
     def __init__(
         self,
@@ -229,7 +230,7 @@ class _Training(TrainingLoop):
         set_tuned_weights(self.tuned, weights)
 
     def _losses(self, items: Sequence[_Item]) -> torch.Tensor:
-        """Return the cross-entropy of each target token. *Shape:* (tokens,)"""
+        """Compute the cross-entropy of each token to write. *Shape:* (tokens,)"""
         import torch
 
         count = max(len(item.target) for item in items) + 1
@@ -240,13 +241,13 @@ class _Training(TrainingLoop):
         return torch.nn.functional.cross_entropy(torch.cat(predicted), targets, reduction="none")
 
     def loss(self, step: int) -> tuple[torch.Tensor, int]:
-        """Return the mean cross-entropy of a batch, and its number of tokens."""
+        """Compute the mean cross-entropy of a batch. Also return how many tokens the batch has."""
         rng = np.random.default_rng((self.options.seed, step))
         items = [self.items["train"][i] for i in rng.integers(len(self.items["train"]), size=self.options.batch)]
         return self._losses(items).mean(), sum(len(item.task) + len(item.target) for item in items)
 
     def figures(self) -> tuple[dict[str, float], str]:
-        """Return the mean log-likelihood of the validation tokens."""
+        """Measure the mean log-likelihood of the validation tokens."""
         import torch
 
         valid, losses = self.items["valid"], []
@@ -257,7 +258,7 @@ class _Training(TrainingLoop):
         return {"figure": -mean}, f"loss {mean:.4f} on {len(valid)} validation answers"
 
     def finish(self) -> Path:
-        """Write the artifact."""
+        """Write the soft prompt to its folder."""
         training = {
             "data": self.data_hash,
             "examples": {name: len(items) for name, items in self.items.items()},

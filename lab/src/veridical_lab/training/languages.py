@@ -1,6 +1,7 @@
-"""Make training examples in many languages: short answers with their rivals, exchanged answers, paraphrases.
+"""Make training examples in many languages: short answers, sentences with exchanged answers, and paraphrases.
 
-The passages of XQuAD are translations of each other, so an answer is also shown with its passage in another language.
+A right answer comes with a rival, which is a wrong answer of the same kind. Because the passages of XQuAD are
+translations of each other, answers are also shown with their passage in another language.
 """
 
 from __future__ import annotations
@@ -35,22 +36,22 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*+")
 def in_languages(
     data: Path, part: str, seed: int, *, share: float = 1.0, languages: Sequence[str] | None = None
 ) -> dict[str, list[Example]]:
-    """Return the examples in one part of the split by document, by set.
+    """Make the examples of one part of the split by document, by set.
 
     These are the sets:
 
-    * "answers_XX": answers by language.
-    * "answers_in_place_XX": answers whose source is the sentences around them.
-    * "exchanged_XX": sentences of their passages. In half of them, the rival takes the place of the answer, or a number
-      is changed.
+    * "answers_XX": answers in the language XX.
+    * "answers_in_place_XX": answers whose source is only the sentences around them.
+    * "exchanged_XX": sentences of their passages. In half of them or more, the rival takes the place of the answer, or
+      a number is changed.
     * "answers_translated", "answer_statements" and "pawsx_XX".
 
     Args:
         data: The folder with the public sets, including `languages/`, `plain/qa_passages/` and `entailment/pawsx_en/`.
         part: "train" or "valid".
         seed: The random seed.
-        share: The fraction of the questions, passages and pairs to draw.
-        languages: The languages to include. Default: all languages.
+        share: Draw this fraction of the questions, passages and pairs.
+        languages: Use only these languages. Default: all languages.
     """
     draw = random.Random(f"{seed}\0languages")
     files = (data / "languages", data / "plain" / "qa_passages" / "tydiqa.goldp.en.train.json.gz")
@@ -99,9 +100,9 @@ def _asked(example: Example) -> Example:
 
 
 def _in_place(right: Example, wrong: Example, draw: random.Random) -> Iterator[Example]:
-    """Yield an answer and rivals of it, each with the sentences around one of its places as the source.
+    """Yield an answer and its rivals, each with the sentences around one of its places as the source.
 
-    The right answer comes as often as its rivals, with a shorter and with a longer source.
+    The right answer is repeated for each rival, sometimes with a shorter source.
     """
     passage, answer = right.case.sources[0].text, right.case.response
     span = Span(passage.find(answer), passage.find(answer) + len(answer))
@@ -124,7 +125,7 @@ def _in_place(right: Example, wrong: Example, draw: random.Random) -> Iterator[E
 
 
 def _translated(answers: Sequence[Example], known: Sequence[Example], draw: random.Random) -> list[Example]:
-    """Return the answers about XQuAD's passages, each with its passage in another language, as `known` has them."""
+    """Give each answer about a passage of XQuAD the same passage in another language, found in `known`."""
     passages: dict[str, dict[str, Source]] = {}
     for example in known:
         if dict(example.group)["set"] == "xquad":
@@ -144,12 +145,12 @@ def _translated(answers: Sequence[Example], known: Sequence[Example], draw: rand
 
 
 def _number(example: Example) -> str:
-    """Return the number of a question, which is the same in all languages of XQuAD."""
+    """Return the number of a question. In XQuAD, it is the same in all languages."""
     return example.case.id.split("/")[1]
 
 
 def _exchanged(right: Example, wrong: Example, draw: random.Random) -> Iterator[Example]:
-    """Yield the sentence of the passage that has the answer, and the same with the rival in the answer's place."""
+    """Yield the sentence of the answer with the rival in its place, and sometimes the sentence as it is."""
     passage, answer, other = right.case.sources[0].text, right.case.response, wrong.case.response
     sentence = _sentence(passage, passage.find(answer), answer)
     if sentence is None or sentence.count(answer) != 1 or other in sentence:
@@ -162,7 +163,7 @@ def _exchanged(right: Example, wrong: Example, draw: random.Random) -> Iterator[
 
 
 def _other_numbers(passages: Sequence[str], language: str, draw: random.Random) -> Iterator[Example]:
-    """Yield sentences of the passages, as they are and with another number of the passage in place of one."""
+    """Yield sentences of the passages, once as they are and once with a number replaced by another of the passage."""
     frequent = frequent_words(passages)
     for passage in passages:
         numbers = [Span(*match.span()) for match in _NUMBER.finditer(passage)]
@@ -183,7 +184,7 @@ def _other_numbers(passages: Sequence[str], language: str, draw: random.Random) 
 
 
 def _sentence(passage: str, start: int, text: str) -> str | None:
-    """Return the sentence of the passage around the text at `start`; None if it is cut by its end, or is long."""
+    """Find the sentence around the text at `start`. None if no single sentence has the whole text, or if it is long."""
     around = (span for span in sentences(passage) if span.start <= start and start + len(text) <= span.end)
     sentence = next(around, None)
     return sentence.of(passage) if sentence and len(sentence) <= _LONGEST_SENTENCE else None
@@ -198,7 +199,7 @@ def _example(
     source: Source | None = None,
     question: bool = True,
 ) -> Example:
-    """Return an example of the same document with another response, source or no question."""
+    """Make an example of the same document with another response, and possibly another source or no question."""
     id = f"{example.case.id}/{version}"
     sources = example.case.sources if source is None else (source,)
     case = Case(id, response, sources, example.case.question if question else None)

@@ -1,6 +1,6 @@
-"""Run the training loop for a network or a small set of its weights: steps, early stopping on validation, checkpoints.
+"""Run the training loop, with early stopping on validation and with checkpoints, for a network or some of its weights.
 
-All randomness depends only on the seed and the step, so an interrupted training resumes with identical results.
+Random numbers depend only on the seed and the step, so an interrupted training resumes with identical results.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _REPORTED = 10  # steps between two lines of progress
 
 
 def bf16_products(model: LocalModel, *, wanted: bool) -> AbstractContextManager[object]:
-    """Compute the matrix products of an fp32 model in bf16, if you ask for it and the device computes in bf16."""
+    """While the context lasts, multiply an fp32 model's matrices in bf16, if `wanted` and if the device can."""
     import torch
 
     if not (wanted and model.dtype == torch.float32 and computes_bf16(model.device)):
@@ -48,9 +48,9 @@ class TrainingLoop(ABC):
 
     Args:
         schedule: The steps of the training.
-        optimiser: The optimiser of all trained parameters. Its learning rates are the peak rates.
-        out: The folder that keeps the checkpoint.
-        progress: A function that receives lines of text that report progress.
+        optimiser: The optimiser of all trained parameters. Its learning rates are the highest rates of the training.
+        out: Where to keep the checkpoint.
+        progress: Called with lines of text that report progress.
     """
 
     def __init__(
@@ -84,17 +84,17 @@ class TrainingLoop(ABC):
 
     @abstractmethod
     def loss(self, step: int) -> tuple[torch.Tensor, int]:
-        """Return the loss of a step, and the number of tokens it reads."""
+        """Compute the loss of a step. Also return how many tokens the step reads."""
 
     @abstractmethod
     def figures(self) -> tuple[dict[str, Any], str]:
-        """Evaluate the weights on validation. Return figures and a line of text. A higher "figure" is better."""
+        """Evaluate the weights on validation. Return figures, of which "figure" should be high, and a line of text."""
 
     def run(self, *, stop: Callable[[], bool] | None = None, checkpoint_minutes: float = 10.0) -> None:
-        """Take all steps that are left, then set the best weights.
+        """Take all steps that are left, then go back to the best weights.
 
         Raises:
-            TrainingStopped: `stop`, which is asked after each step, returned true. A checkpoint is saved first.
+            TrainingStopped: `stop` returned true. It is asked after each step, and a checkpoint is saved first.
         """
         self.resume()
         for step in remaining_steps(
@@ -113,7 +113,7 @@ class TrainingLoop(ABC):
         self.set_weights(self.best_weights)
 
     def take_step(self, step: int) -> None:
-        """Take one optimiser step."""
+        """Take one step with the optimiser."""
         import torch
 
         started = time.monotonic()
@@ -137,7 +137,7 @@ class TrainingLoop(ABC):
             self._since = []
 
     def evaluate(self) -> None:
-        """Evaluate on validation. If the figure is the best so far, keep the weights."""
+        """Evaluate on the validation part. If the figure is the best so far, keep a copy of the weights."""
         figures, shown = self.figures()
         value, reached = figures["figure"], self.reached
         reached.history.append({"step": reached.step, **figures})
@@ -150,7 +150,7 @@ class TrainingLoop(ABC):
         self.save_checkpoint()
 
     def save_checkpoint(self) -> None:
-        """Save everything that resuming needs."""
+        """Save everything that is needed to resume."""
         weights = {"now": self.weights, "best": self.best_weights}
         states = [self.optimiser.state.get(parameter, {}) for parameter in self.parameters]
         save_checkpoint(self.out / CHECKPOINT, self.identity, self.reached, weights, states)

@@ -1,9 +1,9 @@
-"""Train the part of the default detector that judges other languages than English.
+"""Train the part of the default detector that judges languages other than English.
 
-It is a default detector of its own with a multilingual encoder, which has two tasks. As a reader, it is trained like
-the English one, on data in all languages. As a sentence encoder, it learns that a question is more similar to the
-sentence with its answer than to other sentences of the passage, and to those of other passages (contrastive learning:
-van den Oord et al. 2018). Both losses are added up.
+This part is a default detector of its own, with a multilingual encoder that has two tasks. As a reader, the encoder is
+trained like the English one, on data in all languages. As a sentence encoder, it learns that a question is more similar
+to the sentence with the answer than to other sentences, of the same passage or of others (contrastive learning: van den
+Oord et al. 2018). The losses of both tasks are added up.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class LanguagesTraining:
     """Options for training the detector for other languages.
 
     Attributes:
-        reader: The options of the reader's training.
-        english: The share of English questions, relative to each other language.
-        least: How often a piece of the vocabulary must occur in the passages and questions to be kept.
-        words: Words of further languages. Their pieces are kept in the vocabulary.
+        reader: How to train the reader.
+        english: Draw English questions this many times as often as those of each other language.
+        least: Keep a piece of the vocabulary if it occurs at least this often in passages and questions.
+        words: Words of further languages. The pieces of these words are kept in the vocabulary, too.
     """
 
     reader: DefaultTraining = field(
@@ -87,19 +87,18 @@ def train_languages(
     stop: Callable[[], bool] = lambda: False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Path:
-    """Train the detector for other languages and write a copy of a default detector with it.
+    """Train the detector for other languages, and write a copy of a default detector with it.
 
     Args:
-        model: The Hugging Face folder of a pretrained multilingual sentence encoder, such as multilingual-e5-small, or
-            the encoder of an earlier training (`languages/encoder` of a detector), which is trained further.
+        model: The Hugging Face folder of a pretrained multilingual sentence encoder, such as multilingual-e5-small. You
+            can also train the encoder of an earlier training further (`languages/encoder` of a detector).
         data: The folder with the public data sets.
         detector: The folder of the default detector.
-        out: The folder to write to. Its `languages/stages/` keeps the checkpoints.
+        out: The folder to write to. Checkpoints are kept in its `languages/stages/`.
         options: How to train.
         parsed: As in `training.default.train_default`.
-        stop: A function that is asked after every step. If it returns true, training saves a checkpoint and raises
-            `TrainingStopped`.
-        progress: Called with a line about each stage.
+        stop: Asked after every step. If it returns true, a checkpoint is saved and `TrainingStopped` raised.
+        progress: Called with lines of text that report progress.
 
     Raises:
         InputError: A data set is missing or has too few questions, or the tokenizer is not a Unigram model.
@@ -144,9 +143,9 @@ def train_languages(
 
 
 def _to_read(sets: Examples, pass_i: int) -> Examples:
-    """Return the examples of a pass that the encoder learns to read from. The first pass has short sources.
+    """Choose the examples of a pass from which the encoder learns to read. Those of the first pass have short sources.
 
-    Short answers are left out: where they stand says more than what is read there.
+    Short answers are left out, because where they stand says more about them than what is read there.
     """
     longest = _LONGEST[min(pass_i, len(_LONGEST) - 1)]
     return {
@@ -157,7 +156,7 @@ def _to_read(sets: Examples, pass_i: int) -> Examples:
 
 
 def languages_of(sets: Iterable[str]) -> list[str]:
-    """Return the languages of sets by their names, such as "answers_de".
+    """Find the languages of sets by the names of the sets, such as "answers_de".
 
     >>> languages_of(["answers_de", "pawsx_fr", "exchanged_de", "answers_translated", "wice"])
     ['de', 'en', 'fr']
@@ -194,9 +193,9 @@ def _texts(examples: Sequence[Example]) -> list[str]:
 def location_loss(
     model: LocalModel, examples: Sequence[Example], options: LanguagesTraining
 ) -> Callable[[int], torch.Tensor | None]:
-    """Return a function that computes the loss of a step on questions. In most steps, there are none.
+    """Make a function that computes the loss of a step on questions, or returns None, as for most steps.
 
-    `examples` has a right answer and its rival by turns, as the set `short_answers` has them.
+    In `examples`, each right answer is followed by its rival (a wrong answer), as in the set `short_answers`.
     """
     by_language: dict[str, list[tuple[Example, Example]]] = {}
     for right, wrong in zip(examples[::2], examples[1::2], strict=True):
@@ -226,7 +225,7 @@ class _Row:
 
 
 def _row(right: Example, wrong: Example, draw: random.Random) -> _Row | None:
-    """Return the windows with the answer, and some of the passage without it; None if there is none of one kind."""
+    """Choose windows with the answer and others of the passage without it. None if there are none of one kind."""
     answer = right.case.response
     around, windows = windows_of(right.case)
     of_rival, _ = windows_of(wrong.case)
@@ -257,7 +256,7 @@ def _loss(model: LocalModel, rows: Sequence[_Row]) -> torch.Tensor:
 
 
 def _embedded(model: LocalModel, texts: Sequence[str]) -> torch.Tensor:
-    """Return the embeddings of the texts, as `SentenceEncoder` computes them, with gradients."""
+    """Embed the texts as `SentenceEncoder` does, with gradients."""
     import torch
 
     windows = SentenceEncoder(lambda: PairRunner(TorchEngine(model))).windows(texts)
@@ -280,10 +279,10 @@ def _embedded(model: LocalModel, texts: Sequence[str]) -> torch.Tensor:
 def cut_vocabulary(
     model: LocalModel, texts: Sequence[str], folder: Path, *, least: int, words: Sequence[str] = ()
 ) -> None:
-    """Cut the vocabulary of a model, in place, and write the model with its tokenizer to a folder.
+    """Remove pieces from the vocabulary of a model, in place, and write the model with its tokenizer to a folder.
 
-    Kept are special tokens, single characters, pieces that occur at least `least` times in `texts`, and pieces of
-    `words`.
+    Special tokens, single characters, pieces that occur at least `least` times in `texts`, and pieces of `words` are
+    kept.
 
     Raises:
         InputError: The tokenizer is not a Unigram model.
@@ -324,7 +323,7 @@ def cut_vocabulary(
 
 
 def _unigram(model: LocalModel) -> dict[str, Any]:
-    """Return the tokenizer of a model as JSON, or raise an error if it is not a Unigram model."""
+    """Read the tokenizer of a model as JSON. Raises `InputError` if it is not a Unigram model."""
     source: dict[str, Any] = json.loads((Path(model.name) / TOKENIZER).read_text("utf-8"))
     if source["model"]["type"] != "Unigram":
         raise InputError(f"the tokenizer is a {source['model']['type']} model", hint="give an encoder with Unigram")
@@ -334,10 +333,10 @@ def _unigram(model: LocalModel) -> dict[str, Any]:
 def fit_located(
     detector: Default, encoder: SentenceEncoder, examples: Sequence[Example]
 ) -> tuple[AnswerCurve, dict[str, Any]]:
-    """Fit the curve of short answers of a detector and return it with its ROC AUC.
+    """Fit the curve for a detector's short answers, and return it with figures such as its ROC AUC.
 
-    The best cut by balanced accuracy gets the detector's threshold for responses. `examples` has a right answer and its
-    rival by turns.
+    The curve is shifted so that the cut with the best balanced accuracy is at the detector's threshold for responses.
+    In `examples`, each right answer is followed by its rival (a wrong answer).
     """
     from veridical.metrics.ranking import roc_auc
     from veridical.metrics.thresholding import threshold_for_balanced_accuracy

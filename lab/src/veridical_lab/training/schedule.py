@@ -10,15 +10,15 @@ __all__ = ["Schedule"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """The steps of a training.
+    """How many steps a training takes, and when it evaluates.
 
     Attributes:
-        steps: The largest number of steps.
-        warmup: The number of steps until the peak learning rate, at most half of all steps.
-        evaluate_every: The number of steps between two evaluations.
-        patience: The number of evaluations without a new best before training ends.
+        steps: Train for at most this many steps.
+        warmup: The learning rate rises for this many steps, at most half of all steps.
+        evaluate_every: Take this many steps between two evaluations.
+        patience: Stop after this many evaluations without a better result.
         seed: The random seed.
-        cooldown: The fraction of the steps, at the end, over which the learning rate falls to 0.
+        cooldown: The learning rate falls to 0 over this last fraction of all steps.
     """
 
     steps: int
@@ -30,16 +30,16 @@ class Schedule:
 
     @classmethod
     def of(cls, options: Any) -> Schedule:
-        """Return the schedule in `options`, an object with attributes of the same names."""
+        """Build a schedule from `options`, an object with attributes of the same names."""
         return cls(
             **{field.name: getattr(options, field.name) for field in fields(cls) if hasattr(options, field.name)}
         )
 
     def scale_at(self, step: int) -> float:
-        """Return the factor by which the peak learning rate is multiplied at a step, counted from 0.
+        """Compute the factor by which to multiply the peak learning rate at a step, counted from 0.
 
-        It rises to 1 in a straight line during warm-up. In the cooldown, it falls to 0. If there are fewer steps after
-        the warm-up than in the cooldown, it falls during all of them.
+        The factor rises to 1 during the warm-up and falls to 0 during the cooldown, both in a straight line. If fewer
+        steps are left after the warm-up than the cooldown has, it falls during all of these.
 
         >>> schedule = Schedule(steps=10, warmup=2, evaluate_every=1, patience=1, seed=0)
         >>> [round(schedule.scale_at(step), 2) for step in (0, 1, 6)]

@@ -1,7 +1,7 @@
-"""Make soft labels: a detector's scores of words and responses, mixed with the labels of the data.
+"""Make soft labels by mixing a detector's scores of words and responses with the labels of the data.
 
-If a small classifier is trained on them, it learns how sure the larger one is of each word, even if the data only have
-labels for whole responses (Hinton, Vinyals and Dean 2015, "Distilling the knowledge in a neural network").
+A small classifier that is trained on soft labels learns how sure a larger one is of each word, even if the data have
+labels only for whole responses (Hinton, Vinyals and Dean 2015, "Distilling the knowledge in a neural network").
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ __all__ = ["mixed"]
 
 
 def mixed(example: Example, judgement: Judgement, weight: float) -> Example:
-    """Return the example with soft labels, which are the detector's scores mixed with the example's own labels.
+    """Give an example soft labels: the detector's scores mixed with the example's own labels.
 
-    If the data have no label for a word or for the response, only the detector's score is used. Parts that the detector
-    did not judge have no label. If it did not judge an example at all, the example is not changed.
+    A word or response without a label gets the detector's score. Parts that the detector did not judge get no label. If
+    the detector judged nothing at all, the example is not changed.
 
     Args:
         example: A labelled example.
         judgement: The detector's judgement of the example.
-        weight: The weight of the detector's scores, from 0 to 1.
+        weight: How much the detector's scores count, from 0 to 1.
     """
     if judgement.judged == ():
         return example

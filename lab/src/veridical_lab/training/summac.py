@@ -1,7 +1,7 @@
 """Train the layer of SummaC Conv on labels of whole responses (Laban et al. 2022, §4.2).
 
-A logistic regression reads the histogram of P(entailment) over the premises, averaged over the sentences of a response.
-Applied to the histogram of one sentence, it gives the score of this sentence.
+The layer is a logistic regression. It reads the histogram of P(entailment) over the premises, averaged over the
+sentences of a response. From the histogram of a single sentence, it computes the score of this sentence.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ def train_summac(
     seed: int = 0,
     out: str | Path | None = None,
 ) -> Artifact:
-    """Train a layer on the probabilities of a scorer. Validation documents choose its regularisation.
+    """Train a layer on the probabilities of a scorer. Its regularisation is chosen on validation documents.
 
     Args:
         scorer: The cross-encoder, or a classifier of `veridical train tokens`.
-        examples: The labelled cases with sources. Without `validation`, they are split by document 70/10/20, and the
-            last part is not used.
-        form: The texts to compare, and the number of bins.
-        validation: Labelled cases of other documents, to choose the regularisation.
-        seed: The random seed of the split by document.
-        out: The folder to save the artifact in. Default: it is not saved.
+        examples: The labelled cases with sources. Without `validation`, they are split 70/10/20 by document, and the
+            test part is not used.
+        form: Which texts to compare, and how many bins a histogram has. Default: those of "summac-conv".
+        validation: Labelled cases of other documents, on which to choose the regularisation.
+        seed: The random seed for the split by document.
+        out: Where to save the artifact. Default: it is not saved.
 
     Raises:
-        InputError: The training or the validation part lacks responses of one class.
+        InputError: Supported or hallucinated responses are missing in the training or the validation part.
         MissingExtraError: scikit-learn is not installed.
     """
     form = form or FORMS["summac-conv"]
@@ -86,7 +86,7 @@ def train_summac(
 
 
 def _table(scorer: ClassifierScorer | TokensScorer, form: Form, examples: Sequence[Example]) -> tuple[Floats, Bools]:
-    """Return the mean histogram and the label of each response that has both. *Shapes:* (rows, bins), (rows,)"""
+    """Compute the mean histogram of each response with a label, and the labels. *Shapes:* (rows, bins), (rows,)"""
     rows: list[Floats] = []
     labels: list[bool] = []
     for example, compared in zip(examples, compare(scorer, form, [e.case for e in examples]), strict=True):
@@ -99,7 +99,7 @@ def _table(scorer: ClassifierScorer | TokensScorer, form: Form, examples: Sequen
 
 
 def _fit(train: tuple[Floats, Bools], valid: tuple[Floats, Bools]) -> tuple[LogisticLayer, float]:
-    """Return the logistic regression with the highest ROC AUC on `valid` over several strengths, and that ROC AUC."""
+    """Fit regressions with several strengths of regularisation. Return the best on `valid`, and its ROC AUC."""
     try:
         from sklearn.linear_model import LogisticRegression
     except ImportError as error:

@@ -1,8 +1,8 @@
-"""Train and measure methods on data with one labelled phrase per response, such as HaDes.
+"""Train methods and measure them on data with one labelled phrase in each response, such as HaDes.
 
-This follows Liu et al. 2022, §5 and §6. The methods are trained on the training part, choices are made on the
-validation part, and the test part is measured. There are two settings: offline, with the context on both sides, and
-online, where the response ends with the phrase.
+This follows Liu et al. 2022, §5 and §6. Methods are trained on the training part, make their choices on the validation
+part, and are measured on the test part. There are two settings. In the setting offline, a method sees the context on
+both sides. In the setting online, the response ends with the phrase.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ _BATCH = 256
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkData:
-    """Examples with one labelled phrase each, in three parts of different documents.
+    """Examples with one labelled phrase each, in three parts that share no documents.
 
-    `about` names the measured part. `notes` tell a reader of the figures how the parts were made.
+    `about` names the part that is measured. `notes` tell readers of the figures how the parts were made.
     """
 
     name: str
@@ -72,7 +72,7 @@ class BenchmarkData:
 
 
 def with_one_phrase(examples: Sequence[Example]) -> list[Example]:
-    """Return the examples with exactly one labelled phrase."""
+    """Choose the examples with exactly one labelled phrase."""
     return [
         e
         for e in examples
@@ -85,17 +85,17 @@ def read_benchmark(
 ) -> BenchmarkData:
     """Read the three parts of SET:PATH.
 
-    The set's own splits are used if it has any. If not, it is split by document (70/10/20).
+    If the set has splits of its own, they are used. Otherwise it is split 70/10/20 by document.
 
-    The published HaDes has no labels for its test part. In such a set, the validation part becomes the test part, and a
-    tenth of the training documents becomes the new validation part. If the validation part has only one class, all
-    training documents are used instead.
+    The published HaDes has no labels for its test part. In such a case, the validation part is measured, and a tenth of
+    the training documents is used for validation. If all phrases for validation are of one class, the training part is
+    used for validation, too.
 
     Args:
         data: SET:PATH to train on.
-        validation: SET:PATH to choose on, instead of a split of `data`.
+        validation: SET:PATH to validate on, instead of a split of `data`.
         test: SET:PATH to measure on, instead of a split of `data`.
-        seed: The random seed of a split by document.
+        seed: The random seed for a split by document.
 
     Raises:
         DataError: A part has no labelled phrases.
@@ -136,7 +136,7 @@ def read_benchmark(
 
 
 def cut_behind_phrase(example: Example) -> Example:
-    """Return the example with its response cut after the labelled phrase, as it is during generation.
+    """Cut the response after the labelled phrase, as it would be during generation.
 
     >>> from veridical.records.types import Case, Span
     >>> gold = Judgement("1", "human:a", 1.0, judged=(Span(3, 7),))
@@ -150,7 +150,7 @@ def cut_behind_phrase(example: Example) -> Example:
 
 
 def cut_context(example: Example, setting: str) -> Example:
-    """Return the example as a setting shows it: "online" ends it with the phrase, and "@N" keeps N words on each side.
+    """Cut the response for a setting. "online" ends it with the phrase, and "@N" keeps N words on each side.
 
     This is how Liu et al. 2022, §6, vary the length of the context (Figure 6).
 
@@ -184,7 +184,7 @@ def cut_context(example: Example, setting: str) -> Example:
 
 
 def judge_phrases(detector: Detector, examples: Sequence[Example]) -> list[Judgement]:
-    """Judge the labelled phrases with a detector that takes spans. Any other detector judges the whole responses."""
+    """Let a detector judge the labelled phrases. If it cannot judge given spans, it judges the whole responses."""
     judgements: list[Judgement] = []
     for start in range(0, len(examples), _BATCH):
         batch = examples[start : start + _BATCH]
@@ -204,12 +204,12 @@ class RunOptions:
     """Options for measuring methods.
 
     Attributes:
-        settings: Some of `SETTINGS`. A suffix "@N" keeps N words on each side of the phrase.
-        criterion: The criterion that each method's threshold optimises on the validation part.
-        resamples: The number of bootstrap samples for the intervals.
+        settings: Measure in these of `SETTINGS`. A suffix "@N" keeps N words on each side of the phrase.
+        criterion: Choose the threshold of each method that is best by this criterion on the validation part.
+        resamples: How many bootstrap samples to draw for the intervals.
         seed: The random seed of the bootstrap.
         command: The command line to record in the rows.
-        progress: A function that receives lines of text that report progress.
+        progress: Called with lines of text that report progress.
     """
 
     settings: Sequence[str] = SETTINGS
@@ -232,7 +232,7 @@ class RunOptions:
 def benchmark_rows(
     data: BenchmarkData, methods: Sequence[TokenMethod], options: RunOptions | None = None
 ) -> Iterator[ResultRow]:
-    """Train each method in each setting, and yield its result row. The group of a row is its setting.
+    """Train and measure each method in each setting, and yield a result row. The group of a row is the setting.
 
     Raises:
         InputError: Two methods have the same name. Other errors come from the methods.
@@ -269,7 +269,7 @@ def benchmark_rows(
 
 
 def fitted_threshold(detector: Detector, validation: Sequence[Example], criterion: str) -> tuple[float, str]:
-    """Return the score from which a phrase counts as hallucinated, fitted on the validation part, and its origin."""
+    """Fit the score from which a phrase counts as hallucinated. Return it, and a text on how it was fitted."""
     project = METRICS["roc_auc"].rows
     judged = zip(validation, judge_phrases(detector, validation), strict=True)
     rows = [row for example, judgement in judged if (row := project(example, judgement)) is not None]

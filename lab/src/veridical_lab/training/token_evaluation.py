@@ -42,10 +42,10 @@ def response_target(example: Example) -> float:
 
 
 def contradiction_target(example: Example) -> float:
-    """Return 1 if the errors of a response contradict its sources, and 0 if no source mentions them.
+    """Return 1 if the errors of a response contradict the sources, and 0 if the sources do not mention them.
 
-    This is known from the group "label" (contradiction or neutral) of pairs, or from the "kind" (intrinsic or
-    extrinsic, Maynez et al. 2020) of errors made by rules. If there is neither, the result is NaN.
+    This is known from the group "label" of pairs (contradiction or neutral), or from the group "kind" of errors made by
+    rules (intrinsic or extrinsic, Maynez et al. 2020). Without such a group, the result is NaN.
     """
     groups = dict(example.group)
     kinds = {groups.get("label"), groups.get("kind")}
@@ -57,14 +57,14 @@ def contradiction_target(example: Example) -> float:
 def contradiction_pair(
     example: Example, scored: ScoredResponse, logits: NDArray[np.float64]
 ) -> tuple[bool, float] | None:
-    """Return whether a wrong response is contradicted, and the logit for this of its worst part.
+    """Return whether the sources contradict a wrong response, and the logit for this of its worst part.
 
-    Return None if one of the two is unknown.
+    Return None if one of the two is unknown, or if the response is not wrong.
 
     Args:
         example: The example.
-        scored: The scores of the example.
-        logits: The log-odds of each part that the sources contradict it, if it is wrong. *Shape:* (parts,)
+        scored: The scores of the response.
+        logits: For each part, the log-odds that the sources contradict it, given that it is wrong. *Shape:* (parts,)
     """
     if not logits.size or not response_target(example) >= GOLD_THRESHOLD:
         return None
@@ -73,12 +73,12 @@ def contradiction_pair(
 
 
 def labelled_logits(judged: Sequence[tuple[Example, ScoredResponse]]) -> dict[str, NDArray[np.float64]]:
-    """Return tables of label and logit, each of *shape* (n, 2).
+    """Collect labels and logits in tables of *shape* (n, 2).
 
-    * "span": every labelled unit.
-    * "whole": every labelled response, with the logit of its own head.
+    * "span": every labelled unit (a word, token or phrase).
+    * "whole": every labelled response, with the logit of the head for responses.
     * "worst": the same responses, with the logit of their worst unit.
-    * "contradiction": the wrong responses, with whether they are contradicted.
+    * "contradiction": the wrong responses, labelled by whether the sources contradict them.
     """
     units: list[NDArray[np.float64]] = [np.zeros((0, 2))]
     whole: list[tuple[bool, float]] = []
@@ -111,7 +111,7 @@ def _auc(table: NDArray[np.float64]) -> float | None:
 
 
 def validation_figures(judged: Sequence[tuple[Example, ScoredResponse]]) -> dict[str, Any]:
-    """Return counts, and ROC AUC over labelled units and over labelled responses (None if a class is missing)."""
+    """Count labelled units and responses, and measure ROC AUC over each (None if a class is missing)."""
     tables = labelled_logits(judged)
     return {
         "units": len(tables["span"]),
@@ -126,17 +126,17 @@ def validation_figures(judged: Sequence[tuple[Example, ScoredResponse]]) -> dict
 def fit_scales(judged: Sequence[tuple[Example, ScoredResponse]], criterion: str) -> tuple[dict[str, Any], list[str]]:
     """Fit the scales of `TokenSettings` on validation data.
 
-    If all labels of a level are of one class, or if its logits do not rise with the labels, the logits are used
-    unchanged with the threshold 0.5.
+    If all labels of a level are of one class, or if its logits do not rise with the labels, nothing is fitted, and the
+    level keeps uncalibrated scores with the threshold 0.5.
 
     Args:
         judged: The validation examples with their logits.
-        criterion: The criterion that thresholds optimise, one of `metrics.thresholding.CRITERIA`.
+        criterion: Choose thresholds that are best by this criterion, one of `metrics.thresholding.CRITERIA`.
 
     Returns:
-        A dictionary, and notes on levels that could not be fitted. "span" and "response" have their scales, and also
-        "contradiction" if it can be fitted. "response_by" tells which logit stands for a response, by ROC AUC: that of
-        its own head ("whole") or that of its worst unit ("worst").
+        A dictionary, and notes on levels that could not be fitted. The dictionary has scales for "span" and "response",
+        and for "contradiction" if it could be fitted. "response_by" tells which logit stands for a response, chosen by
+        ROC AUC: the logit of the head for responses ("whole") or of the worst unit ("worst").
     """
     tables = labelled_logits(judged)
     by_whole, by_worst = _auc(tables["whole"]), _auc(tables["worst"])
@@ -157,7 +157,7 @@ def fit_scales(judged: Sequence[tuple[Example, ScoredResponse]], criterion: str)
 
 
 def fit_or_keep(labels: NDArray[np.bool_], logits: NDArray[np.float64], criterion: str) -> tuple[Scale, str | None]:
-    """Fit threshold and calibration of logits. If that fails, return the identity scale and the reason."""
+    """Fit threshold and calibration of logits. If that fails, return an uncalibrated scale and the reason."""
     try:
         return fit_scale(labels, logits, CalibrationOptions(criterion, "platt")), None
     except UndefinedMetricError as error:

@@ -1,8 +1,8 @@
-"""Learn to detect hallucinated phrases or words from labelled data, with several methods under one small protocol.
+"""Learn to detect hallucinated phrases or words from labelled data, by methods that share one small protocol.
 
-Methods are named like detectors: "features:svm,model=models/bert". You can add methods from another package under the
-entry-point group `veridical.methods`. Each name from `veridical detectors` is also a method. It uses the detector
-without changes and learns nothing.
+Methods are named like detectors, such as "features:svm,model=models/bert". Another package can add methods in the
+entry-point group `veridical.methods`. The name of any detector (see `veridical detectors`) is also the name of a
+method, which uses the detector as it is and learns nothing.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class TokenMethod(Protocol):
         ...
 
     def fit(self, train: Sequence[Example], validation: Sequence[Example]) -> Detector:
-        """Return a detector that learned from `train`. Use `validation` for all choices that are not learned.
+        """Make a detector that learns from `train`. Use `validation` for all other choices.
 
-        If the detector has `judge_spans` (`records.detector.JudgesSpans`), it is asked about the labelled phrases. For
-        any other detector, the highest verdict on a phrase is used.
+        A detector with `judge_spans` (`records.detector.JudgesSpans`) is asked about the labelled phrases. For any
+        other detector, the highest verdict on a phrase is used.
         """
         ...
 
@@ -65,7 +65,7 @@ TOKEN_METHODS = Registry(
 
 
 def load_method(text: str) -> TokenMethod:
-    """Load the method that a spec names.
+    """Load a method by its spec.
 
     Raises:
         UnknownNameError: There is no such method. The message suggests the closest names.
@@ -79,13 +79,13 @@ def load_method(text: str) -> TokenMethod:
 
 @dataclass(frozen=True, slots=True)
 class ReadyMethod:
-    """A detector that is used without any training."""
+    """Uses a detector as it is, without training."""
 
     detector: Detector
 
     @property
     def name(self) -> str:
-        """The detector's name."""
+        """The name of the detector."""
         return self.detector.name
 
     def fit(self, train: Sequence[Example], validation: Sequence[Example]) -> Detector:
@@ -95,9 +95,9 @@ class ReadyMethod:
 
 @dataclass(frozen=True, slots=True)
 class FeatureMethod:
-    """A linear classifier on word features (`training.features`).
+    """Trains a linear classifier on word features (`training.features`).
 
-    If `sources` is None, responses are compared with their sources as long as the training data have any.
+    If `sources` is None, responses are compared with their sources if the training data have sources.
     """
 
     name: str
@@ -110,9 +110,9 @@ class FeatureMethod:
 
     @classmethod
     def from_spec(cls, spec: Spec) -> FeatureMethod:
-        """Return the method for `features[:lr|svm][,model=FOLDER,tagger=NAME,statistics=FILE,template=NAME]`.
+        """Build the method from `features[:lr|svm][,model=FOLDER,tagger=NAME,statistics=FILE,template=NAME]`.
 
-        Further options: context, sources, max_windows, paper, seed, device, dtype.
+        Other options are context, sources, max_windows, paper, seed, device and dtype.
         """
         allowed = (
             "context",
@@ -156,7 +156,7 @@ class FeatureMethod:
         )
 
     def fit(self, train: Sequence[Example], validation: Sequence[Example]) -> FeatureDetector:
-        """Return a detector trained on `train`.
+        """Train a detector on `train`.
 
         Regularisation, calibration and thresholds are chosen on `validation`.
         """
@@ -172,7 +172,7 @@ class FeatureMethod:
 
 @dataclass(frozen=True, slots=True)
 class ClassifierMethod:
-    """A span classifier on a transformer (`training.tokens`), trained for each run in a temporary folder."""
+    """Trains a span classifier on a transformer (`training.tokens`), in a temporary folder."""
 
     name: str
     model: str
@@ -181,9 +181,9 @@ class ClassifierMethod:
 
     @classmethod
     def from_spec(cls, spec: Spec) -> ClassifierMethod:
-        """Return the method for `tokens:model=FOLDER[,OPTION=VALUE,…]`.
+        """Build the method from `tokens:model=FOLDER[,OPTION=VALUE,…]`.
 
-        Options: pooling, hidden, mode, attention, epochs, frozen, learning_rate, seed, sources, device.
+        The options are pooling, hidden, mode, attention, epochs, frozen, learning_rate, seed, sources and device.
         """
         allowed = (
             "attention",
@@ -215,7 +215,7 @@ class ClassifierMethod:
         return cls(str(spec), spec.options["model"], options, spec.options.get("device", "auto"))
 
     def fit(self, train: Sequence[Example], validation: Sequence[Example]) -> Tokens:
-        """Return a classifier trained on `train`. Early stopping, calibration and thresholds use `validation`."""
+        """Train a classifier on `train`. `validation` decides when to stop, and fits calibration and thresholds."""
         folder = tempfile.TemporaryDirectory(prefix="veridical-tokens-")
         model = load(self.model, device=self.device, dtype="fp32", kinds=READERS)
         train_tokens(model, {"data": train}, self.options, out=folder.name, validation={"data": validation})

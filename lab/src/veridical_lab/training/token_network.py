@@ -1,4 +1,4 @@
-"""The network of a token classifier in training, with its weights and the loss of a batch."""
+"""The network of a token classifier in training: its weights, and its loss on a batch."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _SHORT = 512  # tokens
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Item:
-    """A window with the targets of its units and of its response, and whether its errors are contradictions.
+    """A window, the targets of its units and of its response, and whether its errors contradict the sources.
 
-    If a target is unknown, it is NaN.
+    Unknown targets are NaN.
     """
 
     labelled: LabelledWindow
@@ -44,19 +44,19 @@ class Item:
 
 
 class TokenNetwork:
-    """A backbone with the heads of a token classifier, in training.
+    """The network of a token classifier in training: a backbone with heads for units, responses and contradictions.
 
     Args:
-        runner: The runner of the backbone. Training changes the backbone unless it is frozen.
+        runner: Runs the backbone. Training changes the backbone unless it is frozen.
         options: How to train.
-        start_from: The head of an earlier training to begin with. Default: a random head.
+        start_from: Begin with the head of an earlier training. Default: a random head.
 
     Attributes:
         head_settings: The form of the heads.
-        parameters: All trained parameters, beginning with those of the heads.
+        parameters: All trained parameters. Those of the heads come first.
 
     Raises:
-        InputError: `start_from` has another form.
+        InputError: `start_from` has heads of another form.
     """
 
     def __init__(self, runner: PairRunner, options: TokenTraining, start_from: PairHead | None = None) -> None:
@@ -94,7 +94,7 @@ class TokenNetwork:
         self.parameters = [p for group in self.groups() for p in group["params"]]
 
     def groups(self) -> list[dict[str, Any]]:
-        """Return the parameters of heads and backbone with their peak learning rates, as an optimiser's groups."""
+        """Group the parameters of heads and backbone for an optimiser, each group with its highest learning rate."""
         groups = [
             {"params": list(self.head.parameters()), "lr": self.options.head_learning_rate},
             {"params": [p for p in self.backbone.parameters() if p.requires_grad], "lr": self.options.learning_rate},
@@ -120,14 +120,14 @@ class TokenNetwork:
         return PairHead(self.head_settings, tensors)
 
     def loss(self, rows: Sequence[Sequence[Item]], class_weights: tuple[float, float]) -> torch.Tensor:
-        """Return the loss of a batch, which is the weighted sum of up to four cross-entropies.
+        """Compute the loss of a batch, which is the weighted sum of up to four cross-entropies.
 
-        There is one for units, one for responses, one for the worst unit of responses whose wrong words are unknown,
-        and one for contradiction against absence.
+        One is over units, one over responses, one over the worst unit of each wrong response whose wrong words are
+        unknown, and one over whether errors contradict the sources or are not mentioned there.
 
         Args:
-            rows: The items of each row of the batch. Items of a row share a prompt.
-            class_weights: The weights of hallucinated and of other units.
+            rows: The items in each row of the batch. Items in a row share a prompt.
+            class_weights: How much hallucinated units and other units count.
         """
         import torch
         from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
@@ -176,9 +176,10 @@ class TokenNetwork:
         return total
 
     def _states(self, rows: Sequence[Sequence[Item]]) -> tuple[torch.Tensor, list[Item], list[int], list[int]]:
-        """Return the states of all positions of a batch, *(positions, width)*, and its items.
+        """Compute the states of all positions of a batch, *(positions, width)*, and list the items of the batch.
 
-        For each item, also return the positions of its response's start and of the state of the whole response.
+        For each item, also return the position where its response starts, and the position of the state for the whole
+        response.
         """
         import torch
 
@@ -193,7 +194,7 @@ class TokenNetwork:
         return states.float().reshape(-1, states.shape[-1]), items, starts, wholes
 
     def _means(self, states: torch.Tensor, items: Sequence[Item], starts: Sequence[int]) -> torch.Tensor:
-        """Return the mean of the states of each response's tokens, *(items, width)*."""
+        """Average the states of the tokens of each response, *(items, width)*."""
         import torch
 
         sizes = [item.labelled.window.count for item in items]
@@ -206,7 +207,7 @@ class TokenNetwork:
     def _pooled(
         self, states: torch.Tensor, items: Sequence[Item], starts: Sequence[int]
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Return the pooled state of every unit, *(units, width)*, and the features, *(units, features)*."""
+        """Pool the states of the tokens of every unit, *(units, width)*, and collect features, *(units, features)*."""
         import torch
 
         tokens: list[int] = []
@@ -235,9 +236,9 @@ class TokenNetwork:
 
 @contextmanager
 def eager_attention(model: LocalModel, max_tokens: int) -> Iterator[None]:
-    """Compute attention without a fused kernel while the context lasts, on a CPU and with short windows.
+    """While the context lasts, compute attention without a fused kernel if windows are short and the device is a CPU.
 
-    In this case, it is a third faster, including the backward pass.
+    In this case, attention is a third faster, including the backward pass.
     """
     previous = model.model.config._attn_implementation
     applies = model.device.type == "cpu" and 0 < max_tokens <= _SHORT
@@ -263,10 +264,10 @@ def _set_dropout(model: LocalModel, rate: float) -> None:
 
 
 def torch_head(width: int, settings: HeadSettings, seed: int) -> Any:
-    """Return a module with the parameters of a `PairHead`, initialised by `seed`.
+    """Make a module with the parameters of a `PairHead`, initialised by `seed`.
 
-    If you call it with the states of units and the input of the heads for whole responses, it returns the logits of
-    both. It also returns the logits of contradiction, or None if there is no contradiction head.
+    Call the module with the states of units and with the input of the heads for whole responses. It returns the logits
+    of units, of responses and of contradiction. The last are None if there is no head for contradiction.
     """
     import torch
 

@@ -16,45 +16,46 @@ class TokenTraining:
     """Options for training a token classifier.
 
     Attributes:
-        pairs: How cases are presented to the model.
-        unit: "word" (with its tokens pooled, Liu et al. 2022) or "token".
-        pooling: "max" or "mean".
-        hidden: The number of hidden units in the tanh layer. 0 gives a linear head. Default: as many as the backbone is
-            wide.
-        whole: The input of the heads for whole responses: "state", or "both" for the state and the mean of its tokens'
-            states.
-        whole_hidden: The number of hidden units that these heads share. 0 makes them linear. Default: as many as the
+        pairs: How to present cases to the model.
+        unit: Classify each "word", from its pooled tokens (Liu et al. 2022), or each "token".
+        pooling: How to pool the tokens of a word, "max" or "mean".
+        hidden: How many hidden units the tanh layer of the head has. 0 makes the head linear. Default: as many as the
             backbone is wide.
+        whole: What the heads for whole responses read: the "state" for the response, or "both" this state and the mean
+            over the response's tokens.
+        whole_hidden: How many hidden units the heads for whole responses share. 0 makes them linear, and None gives as
+            many as the backbone is wide.
         mode: "offline" (a token sees the whole response) or "online" (a token sees only the text to its left).
-        attention: "full", or "prefix", in which the prompt does not see the response, so that one pass over a prompt
-            trains on (and judges) many responses to it.
-        group: With "prefix" attention, the largest number of responses to a prompt that share a pass in training.
-        dropout: The dropout of hidden states and attention in training.
+        attention: "full", or "prefix". With "prefix", the prompt does not see the response, so that many responses to a
+            prompt can be trained on, and judged, in one pass.
+        group: With "prefix" attention, at most this many responses to a prompt share a pass in training.
+        dropout: The rate of dropout of hidden states and attention in training.
         lexical: Whether the head also reads how each word overlaps with the sources (`text.lexical`).
-        frozen: Whether the backbone keeps its weights.
-        frozen_embeddings: Whether only the backbone's embeddings of tokens keep their weights.
-        learning_rate: The backbone's peak rate, which is reached after the fraction `warmup` of all steps (at most
-            half, or in 150 steps if `tokens` is given). It falls to 0 over the fraction `cooldown` of all steps, at the
-            end.
-        head_learning_rate: The peak rate of the heads.
-        weight_decay: The weight decay of all weight matrices.
-        epochs: The largest number of passes over the training part, unless `tokens` is given.
-        tokens: The number of tokens to train on. A training that resumes with another number ends there.
-        batch_tokens: The number of tokens per step, including padding.
-        evaluations: The number of evaluations on the validation part per epoch.
-        evaluate_tokens: The number of tokens between two evaluations, if `tokens` is given.
-        patience: The number of evaluations without a new best before training ends.
-        class_weights: Whether both classes of units get the same total weight.
-        label_smoothing: How far labels are moved towards 0.5, from 0 to below 1.
-        response_weight: The weight of the loss on labels of whole responses. The weight for units is 1.
-        contradiction_weight: The weight of the loss of the head that tells contradiction from absence, on data that say
-            which it is. With 0, there is no such head.
-        soft_labels: Whether the targets are the scores of gold verdicts (distillation), instead of 0 or 1.
-        per_set: The largest number of training examples of each data set. Default: all examples.
-        validation_per_set: The largest number of validation examples of each data set.
-        criterion: The criterion that thresholds optimise on validation (`metrics.thresholding.CRITERIA`).
-        bf16: Whether to compute matrix products in bf16 if the device has it (weights stay in fp32).
-        seed: The random seed of the split by document, the order, the initial head and dropout.
+        frozen: Whether to keep all weights of the backbone as they are.
+        frozen_embeddings: Whether to keep the backbone's embeddings of tokens as they are.
+        learning_rate: The highest learning rate of the backbone. The rate rises to it over the first fraction `warmup`
+            of all steps (at most half of them), or over 150 steps if `tokens` is given. Over the last fraction
+            `cooldown` of all steps, the rate falls to 0.
+        head_learning_rate: The highest learning rate of the heads.
+        weight_decay: The weight decay of all trained weights.
+        epochs: Make at most this many passes over the training part, unless `tokens` is given.
+        tokens: Train on this many tokens. If you resume with another number, training ends there.
+        batch_tokens: Each step reads at most this many tokens, including padding.
+        evaluations: Evaluate on the validation part this many times in each epoch.
+        evaluate_tokens: If `tokens` is given, read this many tokens between two evaluations instead.
+        patience: Stop after this many evaluations without a better result.
+        class_weights: Whether to give both classes of units the same total weight.
+        label_smoothing: How far to move labels towards 0.5, from 0 to below 1.
+        response_weight: How much the loss on labels of whole responses counts. The loss on units counts 1.
+        contradiction_weight: How much the loss of the head for contradictions counts. This head tells errors that
+            contradict the sources from errors that the sources do not mention. With 0, there is no such head.
+        soft_labels: Whether to train on the scores of gold verdicts (distillation) instead of on 0 and 1.
+        per_set: Train on at most this many examples of each data set. Default: all examples.
+        validation_per_set: Validate on at most this many examples of each data set.
+        criterion: Choose thresholds that are best on the validation part by this criterion
+            (`metrics.thresholding.CRITERIA`).
+        bf16: Whether to multiply matrices in bf16 if the device has bf16 (weights stay in fp32).
+        seed: The random seed for the split by document, the order, the initial head and dropout.
     """
 
     pairs: PairSettings = field(default_factory=PairSettings)
@@ -105,5 +106,5 @@ class TokenTraining:
 
     @property
     def reads_lexical(self) -> bool:
-        """Whether the head reads how words overlap with the sources. This needs `lexical` and sources."""
+        """Whether the head reads how words overlap with the sources: if `lexical` is set and sources are read."""
         return self.lexical and self.pairs.sources

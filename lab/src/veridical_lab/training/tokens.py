@@ -1,7 +1,8 @@
-"""Train token and span classifiers, which are a backbone and a head, on labelled units or labelled responses.
+"""Train token and span classifiers on labelled words, phrases or responses.
 
-This follows Liu et al. 2022, §4.2 and §5. One model is trained on labels of tokens, marked phrases and whole responses.
-All randomness depends only on the seed and the step, so an interrupted training resumes with identical results.
+A classifier is a backbone (an encoder) with heads. This follows Liu et al. 2022, §4.2 and §5. One model is trained on
+labels of tokens, marked phrases and whole responses. Random numbers depend only on the seed and the step, so an
+interrupted training resumes with identical results.
 """
 
 from __future__ import annotations
@@ -68,30 +69,29 @@ def train_tokens(
     stop: Callable[[], bool] = lambda: False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Path:
-    """Train a token classifier and write it to a folder, which the detector `tokens` reads.
+    """Train a token classifier and write it to a folder for the detector `tokens`.
 
-    The documents are split 70/10/20 (`datasets.split`), and the test part is not used. If `out` contains a checkpoint
-    of the same training, training resumes from it.
+    Without `validation`, the documents are split 70/10/20 (`datasets.split`), and the test part is not used. If `out`
+    has a checkpoint of the same training, training resumes from the checkpoint.
 
     Args:
         model: The backbone. Training changes it unless it is frozen.
-        data: The examples by data set, or a function that draws those of a pass, counted from 0. Such a function needs
-            `validation`.
+        data: The examples by data set, or a function that draws the examples of a pass, counted from 0. With such a
+            function, you must pass `validation`.
         options: How to train.
         out: The folder to write.
-        start_from: The head of an earlier training to begin with. Default: a random head.
-        validation: The examples to validate on, by data set, in which case all of `data` is used for training. Default:
-            a tenth of the documents of each data set.
-        auxiliary_loss: A function that returns another loss of the backbone for a step, counted from 0. It is added to
-            the loss of the classifier. If a step has no such loss, the function returns None.
-        checkpoint_minutes: The time between two checkpoints, in minutes.
-        stop: A function that is asked after every step. If it returns true, training saves a checkpoint and raises
-            `TrainingStopped`.
-        progress: A function that receives lines of text that report progress.
+        start_from: Begin with the head of an earlier training. Default: a random head.
+        validation: The examples to validate on, by data set. All of `data` is then used for training. Default: a tenth
+            of the documents of each data set.
+        auxiliary_loss: Computes another loss of the backbone for a step, counted from 0, which is added to the loss of
+            the classifier. It returns None if the step has no such loss.
+        checkpoint_minutes: The minutes between two checkpoints.
+        stop: Asked after every step. If it returns true, a checkpoint is saved and `TrainingStopped` raised.
+        progress: Called with lines of text that report progress.
 
     Raises:
-        InputError: A part has no labelled cases, `start_from` has another form, or `out` contains a checkpoint of
-            another training.
+        InputError: A part has no labelled cases, `start_from` has another form, or `out` has a checkpoint of another
+            training.
     """
     options = options or TokenTraining()
     out = Path(out)
@@ -102,7 +102,7 @@ def train_tokens(
 
 
 class _Training(TrainingLoop):
-    """The data and network of one training."""
+    """One training, with its data and its network."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class _Training(TrainingLoop):
         super().__init__(schedule, optimiser, out, progress)
 
     def _parts(self, data: Sets, validation: Sets | None) -> dict[str, tuple[list[Example], list[Example]]]:
-        """Return the examples of each set to train and to validate on."""
+        """Divide the examples of each set into those to train on and those to validate on."""
         parts = {}
         for name in dict.fromkeys((*data, *(validation or ()))):
             if validation is None:
@@ -183,12 +183,12 @@ class _Training(TrainingLoop):
         return parts
 
     def _some(self, examples: Sequence[Example], most: int | None, pass_i: int = 0) -> list[Example]:
-        """Return up to `most` examples, drawn evenly, in their order."""
+        """Draw up to `most` examples at random, and keep their order."""
         order = np.random.default_rng((self.options.seed, pass_i)).permutation(len(examples))[:most]
         return [examples[i] for i in np.sort(order).tolist()]
 
     def _load(self, data: Sets, pass_i: int = 0) -> None:
-        """Set the items to train on in a pass."""
+        """Make the items to train on in a pass."""
         self.items, self._pass = [], pass_i
         self._epochs.clear()
         self.examples["train"] = 0
@@ -225,7 +225,7 @@ class _Training(TrainingLoop):
                     yield Item(window, in_window, whole, kind if whole >= GOLD_THRESHOLD else np.nan)
 
     def _batches(self, epoch: int) -> list[list[list[int]]]:
-        """Return the batches of an epoch, in random order; each batch has rows of items of similar length."""
+        """Make the batches of an epoch, in random order. The rows of a batch are of similar length."""
         if epoch in self._epochs:
             return self._epochs[epoch]
         rng = np.random.default_rng((self.options.seed, epoch))
@@ -245,7 +245,7 @@ class _Training(TrainingLoop):
         return self._epochs[epoch]
 
     def _batch(self, step: int) -> list[list[int]]:
-        """Return the batch of a step; draw the items of its pass first."""
+        """Return the batch of a step. At the start of a pass, its items are drawn first."""
         passes = self.reached.passes
         while step >= sum(passes):
             pass_i = len(passes)
@@ -262,7 +262,7 @@ class _Training(TrainingLoop):
             self._load(self._draw(pass_i), pass_i)
 
     def loss(self, step: int) -> tuple[torch.Tensor, int]:
-        """Return the loss of a batch and its number of tokens."""
+        """Compute the loss of a batch. Also return how many tokens the batch has."""
         rows = [[self.items[i] for i in row] for row in self._batch(step)]
         self.model.model.train(not self.options.frozen)
         tokens = sum(row_length([item.labelled.window for item in row]) for row in rows)
@@ -270,7 +270,7 @@ class _Training(TrainingLoop):
         return loss if auxiliary is None else loss + auxiliary, tokens
 
     def judged(self) -> dict[str, list[tuple[Example, ScoredResponse]]]:
-        """Score the validation examples of each data set with the network as it is now."""
+        """Score the validation examples of each data set with the current network."""
         self.model.model.train(False)
         # a new engine: the fused optimiser changes weights unnoticed, and an engine keeps packed copies of them
         runner = PairRunner(TorchEngine(self.model), self.options.mode, self.options.attention)
@@ -283,7 +283,7 @@ class _Training(TrainingLoop):
         return judged
 
     def figures(self) -> tuple[dict[str, Any], str]:
-        """Return the mean ROC AUC over the validation data sets: that of words and of responses, where labelled."""
+        """Average the ROC AUC over words and over responses, where labelled, and over the validation data sets."""
         sets = {name: validation_figures(pairs) for name, pairs in self.judged().items()}
         values = [[v for v in (f["unit_roc_auc"], f["roc_auc"]) if v is not None] for f in sets.values()]
         defined = [float(np.mean(of_set)) for of_set in values if of_set]
@@ -312,7 +312,7 @@ class _Training(TrainingLoop):
         self.network.set_weights(weights)
 
     def finish(self) -> Path:
-        """Fit thresholds and calibration on the validation part, and write the artifact."""
+        """Fit thresholds and calibration on the validation part, and write the classifier to its folder."""
         self.model.model.requires_grad_(False)
         judged = self.judged()
         scales, notes = fit_scales([pair for pairs in judged.values() for pair in pairs], self.options.criterion)
@@ -344,7 +344,7 @@ class _Training(TrainingLoop):
         return save_artifact(artifact, self.out)
 
     def _saved_base(self) -> Base:
-        """Save the backbone if it was trained, and return its record."""
+        """Save the backbone if it was trained, and return the record that identifies it."""
         if self.options.frozen:
             return base_of(self.model)
         folder = self.out / BACKBONE
@@ -358,6 +358,6 @@ class _Training(TrainingLoop):
 
 
 def given_units(example: Example) -> list[Span] | None:
-    """Return the one phrase that gold judges as a unit, or None if words or tokens are the units."""
+    """Return the only phrase that gold judges, which is then the unit, or None if words or tokens are the units."""
     phrase = labelled_phrase(example)
     return None if phrase is None else [phrase]

@@ -1,1 +1,1 @@
-"""Compare response and sources token by token, after encoding each of them once and separately (late interaction)."""
+"""Encode the response and each source once and separately, then compare them token by token (late interaction)."""

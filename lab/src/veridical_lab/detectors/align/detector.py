@@ -1,9 +1,9 @@
-"""Judge words by their best matches among the contextual embeddings of the other text.
+"""Judge each word by the most similar contextual embeddings of the other text.
 
-The response and the sources are encoded separately, once each. This is called late interaction, and follows BERTScore
-(Zhang et al. 2020) as Chang et al. 2024, footnote 5, use it. The time grows linearly with both, and a source that many
-responses share is read only once. The same matrix is used in both directions: for the words of the response, and for
-the words of the sources that must be covered.
+The response and the sources are encoded separately, once each (late interaction). This follows BERTScore (Zhang et al.
+2020) as Chang et al. 2024, footnote 5, use it. Encoding takes time linear in the length of the texts, and a source that
+many responses share is read only once. The same similarities score the words of the response and the words of sources
+that must be covered.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _GROUP_CHARACTERS = 2_000_000  # of distinct texts encoded together: 0.8 GB of s
 
 
 def match_scores(matches: WordMatches, baseline: float, *, values: bool = True) -> Floats:
-    """Compute the score of each word, in [0, 1]. The result has *shape* (words,).
+    """Score each word in [0, 1]. The result has *shape* (words,).
 
     A word scores 0 if its best match is identical, and 1 if its best match is no better than in unrelated texts. A
-    number or name that the other texts do not have scores 1, and a number that they write differently scores 0.
+    number or name missing from the other texts scores 1, and a number that the other texts write differently scores 0.
 
     Args:
         matches: The best matches of the words.
-        baseline: The cosine that means no support (`reader.unrelated_cosine`).
-        values: Whether numbers and names are compared by value.
+        baseline: The cosine between unrelated texts, which means no support (`reader.unrelated_cosine`).
+        values: Whether to compare numbers and names by value.
     """
     scores: Floats = np.clip((1.0 - matches.cosine) / (1.0 - baseline), 0.0, 1.0)
     if values:
@@ -52,7 +52,7 @@ def match_scores(matches: WordMatches, baseline: float, *, values: bool = True) 
 
 
 def _content_mean(scores: Floats, matches: WordMatches, weights: Floats | None) -> float:
-    """Return the mean score of the content words with tokens, or of all words with tokens if there are none."""
+    """Average the scores of the content words, or of all words if there are none. Words without tokens do not count."""
     counted = matches.text.has_tokens & matches.content
     if not counted.any():
         counted = matches.text.has_tokens
@@ -62,19 +62,19 @@ def _content_mean(scores: Floats, matches: WordMatches, weights: Floats | None) 
 
 
 class Align:
-    """Words without a close match among the source's contextual embeddings (late interaction, as in BERTScore).
+    """Finds words with no close match among the sources' contextual embeddings (late interaction, as in BERTScore).
 
-    A response word is scored by its best matches among all sources, and its verdict names the closest source words. If
-    a source must be covered, the words of the source are scored in the same way, by their best matches in the response.
-    `hallucination` and `omission` are means over content words. For `omission`, the worst perspective is used.
+    A response word is scored by its best matches in all sources, and its verdict names the closest source words. The
+    words of a source that must be covered are scored in the same way, by their best matches in the response.
+    `hallucination` and `omission` are means over content words, and `omission` is that of the worst perspective.
 
     Args:
         path: A local encoder in Hugging Face format, or a hub name.
-        layer: The block whose output is compared. For encoders that were only trained on masked words, try a block
-            about two thirds up. Default: the last block, which is best for sentence encoders.
-        idf: Whether to weight content words by how rare their tokens are in the sentences of the sources.
-        values: Whether to compare numbers, dates and names by value, not by their embeddings.
-        window: The largest number of tokens that are read at once. Default: the encoder's limit, at most 512.
+        layer: Compare the output of this block. The default, the last block, is best for sentence encoders. For
+            encoders that were only trained on masked words, try a block about two thirds up.
+        idf: Whether rare words weigh more: content words are weighted by how rare their tokens are in source sentences.
+        values: Whether to compare numbers, dates and names by value instead of by their embeddings.
+        window: Read at most this many tokens at once. Default: the encoder's limit, at most 512.
         device: As in `models.load`.
         dtype: As in `models.load`.
         revision: As in `models.load`.
@@ -113,7 +113,7 @@ class Align:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Align:
-        """Return the detector for `align:FOLDER[,OPTION=VALUE,…]`."""
+        """Build the detector from `align:FOLDER[,OPTION=VALUE,…]`."""
         if spec.value is None:
             raise InputError("align needs an encoder", hint="align:FOLDER")
         spec.accept(("device", "dtype", "idf", "layer", "revision", "values", "window"), values=1)
@@ -131,22 +131,22 @@ class Align:
 
     @cached_property
     def reader(self) -> AlignReader:
-        """The reader that encodes texts. The model is loaded when it is first needed."""
+        """The reader that encodes texts. It loads the model when you first use it."""
         model = load(self.path, revision=self.revision, device=self.device, dtype=self.dtype, kinds=("encoder",))
         return AlignReader(model, default_layer(model) if self.layer is None else self.layer, window=self.window)
 
     @cached_property
     def baseline(self) -> float:
-        """The cosine that means no support."""
+        """The cosine between unrelated texts, which means no support."""
         return unrelated_cosine(self.reader)
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything the scores depend on: the options and the encoder. The encoder is loaded for this."""
+        """Return everything the scores depend on: the options and the encoder. This loads the encoder."""
         options = {"idf": self.idf, "values": self.values, "layer": self.reader.layer, "window": self.reader.window}
         return options | identity(self.reader.model)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case. Each text is encoded only once, together with the other texts of a group of cases."""
+        """Judge each case. Cases are encoded in groups, and each text of a group only once."""
         comparable = [case for case in cases if case.sources and has_words(case.response)]
         matched: dict[int, CaseMatches] = {}
         for group in _grouped(comparable):
@@ -154,7 +154,7 @@ class Align:
         return [self._judgement(case, matched.get(id(case))) for case in cases]
 
     def _judgement(self, case: Case, matched: CaseMatches | None) -> Judgement:
-        """Turn the matches of a case into its judgement; they are None if there are no words or no sources."""
+        """Turn the matches of a case (None without words or without sources) into a judgement."""
         if matched is not None and matched.problem is not None:
             to_cover = any(source.must_cover for source in case.sources)
             note = f"not judged: {matched.problem}"
@@ -209,7 +209,7 @@ class Align:
     def _omissions(
         self, case: Case, matched: CaseMatches | None, notes: list[str]
     ) -> tuple[float | None, tuple[Omission, ...], tuple[SourceSpan, ...] | None]:
-        """Return the score of coverage, an omission for each word of the sources to cover, and the judged spans."""
+        """Score coverage. Return the score, an omission for each word to cover, and the judged spans."""
         omissions: list[Omission] = []
         judged: list[SourceSpan] = []
         parts: list[tuple[Source, tuple[Floats, WordMatches] | None]] = []
@@ -248,7 +248,7 @@ class Align:
         return max(scores_of_groups), tuple(omissions), tuple(judged) if left_out else None
 
     def _weights(self, matches: WordMatches, documents: Sequence[Any]) -> Floats | None:
-        """Return the weight of each word by its tokens' rarity in the sentences of `documents`; None: all equal."""
+        """Weight each word by how rare its tokens are in the sentences of `documents`. None if all weigh the same."""
         if not self.idf:
             return None
         counts = [document.document_frequencies for document in documents]
@@ -264,7 +264,7 @@ class Align:
 
 
 def _grouped(cases: Sequence[Case], limit: int = _GROUP_CHARACTERS) -> Iterator[list[Case]]:
-    """Yield the cases in groups, in order; the distinct texts of a group have about `limit` characters or fewer."""
+    """Split the cases into groups, in order. The distinct texts of a group have about `limit` characters at most."""
     group: list[Case] = []
     seen: set[str] = set()
     group_size = 0

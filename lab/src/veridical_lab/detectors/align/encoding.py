@@ -1,8 +1,8 @@
-"""Encode texts of any length as one contextual embedding per token, in windows.
+"""Encode texts of any length in windows, with one contextual embedding for each token.
 
-The windows overlap, and the embedding of a token is taken from the window that gives it most context. The time
-therefore grows linearly with the text. The windows of all texts are batched by length, and the results do not depend on
-the batch.
+The windows overlap, and the embedding of a token comes from the window that gives it most context. Because windows have
+limited length, the time grows linearly with the text. The windows of all texts are batched by length, and the results
+do not depend on the batch.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ _GROUP_TOKENS = 1 << 15  # tokens of windows whose states are held in fp32 befor
 class TextStates:
     """The tokens of one text, without special tokens.
 
-    `states` are their embeddings of length 1, *shape* (tokens, width). `offsets` are the characters of each token,
-    *shape* (tokens, 2), and `ids` the token ids, *shape* (tokens,). If there are no states, `problem` says why.
+    `states` are the embeddings of the tokens, scaled to length 1, *shape* (tokens, width). `offsets` are the start and
+    end of each token in the text, *shape* (tokens, 2), and `ids` the token ids, *shape* (tokens,). If the text could
+    not be encoded, `problem` says why.
     """
 
     states: torch.Tensor
@@ -46,7 +47,7 @@ class TextStates:
 
 @dataclass(frozen=True, slots=True)
 class AlignWindow:
-    """A window of a text: tokens `start` to `end` are read, and the embeddings of `first` to `last` are kept."""
+    """A window of a text. The model reads tokens `start` to `end`, and the embeddings of `first` to `last` are kept."""
 
     start: int
     end: int
@@ -57,8 +58,7 @@ class AlignWindow:
 def windows_of(count: int, size: int) -> list[AlignWindow]:
     """Divide `count` tokens into evenly spaced, overlapping windows of at most `size` tokens.
 
-    A token may be in several windows. Its embedding is taken from the one in which it is furthest from an edge that
-    cuts the text.
+    If a token is in several windows, its embedding comes from the window in which it is furthest from a cut.
 
     >>> windows_of(10, 8)
     [AlignWindow(start=0, end=8, first=0, last=5), AlignWindow(start=2, end=10, first=5, last=10)]
@@ -73,14 +73,13 @@ def windows_of(count: int, size: int) -> list[AlignWindow]:
 
 
 def encode_texts(model: LocalModel, texts: Sequence[str], layer: int, *, window: int | None = None) -> list[TextStates]:
-    """Encode each text separately, in the precision of the model.
+    """Encode each text by itself, in the precision of the model.
 
     Args:
         model: An encoder.
         texts: The texts to encode.
-        layer: The layer to return: 0 for the embeddings, i for the output of the i-th block.
-        window: The largest number of tokens that are read at once, including special tokens. Default: the model's
-            limit.
+        layer: Which layer to return: 0 for the embeddings, i for the output of the i-th block.
+        window: Read at most this many tokens at once, including special tokens. Default: the model's limit.
 
     Raises:
         InputError: The model lacks the layer, or the window has no room for text.
@@ -119,7 +118,8 @@ def _encode_windows(
 ) -> Iterator[tuple[int, AlignWindow, torch.Tensor | str]]:
     """Yield the states of all tokens of each window, special tokens included, *shape* (tokens, width), in fp32.
 
-    `plan` has (index of a text, window) pairs. If a window cannot be read, the reason stands in its states' place.
+    `plan` has pairs (index of a text, window). For a window that cannot be read, the reason is yielded instead of the
+    states.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Encode each text once, together with those of many cases, and keep the latest sources in memory."""
+"""Encode the texts of many cases together, each text once, and keep recent sources in memory."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ _MEMORY = 1 << 30  # bytes of sources kept in memory
 
 
 class CaseMatches:
-    """The words of a case's response matched with those of its sources, and the other way round.
+    """The best matches of the response's words in the sources of a case, and of the sources' words in the response.
 
     Attributes:
-        response: The matches of the response. None if the response or all sources have no words with tokens.
-        sources: The matches of each source that must be covered, by id. Sources without words are left out.
-        problem: Why the case could not be compared. None if it could be compared.
+        response: The matches of the response's words. None if there are no words with tokens in the response or in any
+            source.
+        sources: The matches of the words of each source that must be covered, by source id. Sources without words are
+            left out.
+        problem: Why the response and the sources could not be compared, or None.
     """
 
     def __init__(
@@ -44,7 +46,7 @@ class AlignReader:
     Args:
         model: An encoder.
         layer: The layer whose states are compared.
-        window: The largest number of tokens that are read at once. Default: the model's limit, at most 512.
+        window: Read at most this many tokens at once. Default: the model's limit, at most 512.
     """
 
     def __init__(self, model: LocalModel, layer: int, *, window: int | None = None) -> None:
@@ -54,7 +56,7 @@ class AlignReader:
         self._recent: OrderedDict[str, EncodedText] = OrderedDict()  # sources; the least recently used come first
 
     def read(self, sources: Sequence[str], others: Sequence[str] = ()) -> dict[str, EncodedText]:
-        """Return the encoded texts by text. `sources` are looked up and kept, but `others` are not."""
+        """Encode texts, and return them by text. Encoded `sources` are kept and used again, but `others` are not."""
         distinct = dict.fromkeys(sources)
         encoded = {text: self._recent[text] for text in distinct if text in self._recent}
         missing = [text for text in dict.fromkeys((*sources, *others)) if text not in encoded]
@@ -79,9 +81,9 @@ class AlignReader:
     def _compare(
         self, texts: Mapping[str, EncodedText], wanted: Iterable[tuple[str, str]]
     ) -> dict[tuple[str, str], Matches]:
-        """Return the best matches of a response's tokens in a source.
+        """Find the best matches of each response's tokens in a source.
 
-        `wanted` are (response, source) pairs of `texts`. All responses to a source are compared with it in one pass.
+        `wanted` are (response, source) pairs of `texts`. All responses to one source are compared with it in one pass.
         """
         import torch
 
@@ -146,7 +148,7 @@ class AlignReader:
 
 
 def default_layer(model: LocalModel) -> int:
-    """Return the layer to compare by default, which is the last layer.
+    """Return the number of the last layer, which is compared by default.
 
     The last layer is best for sentence encoders. For encoders that were only trained on masked words, a layer about two
     thirds up compares better (Zhang et al. 2020, appendix B).
@@ -167,10 +169,10 @@ _UNRELATED = (
 
 
 def unrelated_cosine(reader: AlignReader) -> float:
-    """Return the mean cosine of a word's best match in unrelated texts.
+    """Measure the mean cosine between a word and its best match in an unrelated text.
 
-    This is what the cosine is when there is no support at all. It is the baseline of BERTScore's rescaling (Zhang et
-    al. 2020, §4), computed for the given encoder and layer.
+    A cosine this low means no support at all. It is the baseline of BERTScore's rescaling (Zhang et al. 2020, §4),
+    computed for the reader's encoder and layer.
     """
     texts = reader.read((), _UNRELATED)
     means = []

@@ -1,4 +1,4 @@
-"""Find the best matches between two texts' embeddings by cosine, in both directions, block by block."""
+"""Find the best matches between the embeddings of two texts by cosine, in both directions, block by block."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ def best_matches(
     k: int = 3,
     block: int = BLOCK,
 ) -> Matches:
-    """Compare every row with every column, with only a block of the matrix in memory.
+    """Compare every row with every column, and keep only one block of the matrix in memory.
 
     Args:
         rows: Embeddings of length 1. *Shape:* (rows, width)
         columns: Embeddings of length 1, in any precision, possibly memory-mapped. *Shape:* (columns, width)
-        rows_allowed: Whether each row may be the match of a column. Default: all rows may. *Shape:* (rows,)
-        columns_allowed: Whether each column may be the match of a row. Default: all columns may. *Shape:* (columns,)
-        both: Whether to find the best row of each column, too.
-        k: The number of matches to return per row.
-        block: The number of columns that are compared at once.
+        rows_allowed: Which rows may match a column. Default: all rows. *Shape:* (rows,)
+        columns_allowed: Which columns may match a row. Default: all columns. *Shape:* (columns,)
+        both: Whether to find the best row of each column as well.
+        k: How many matches to return for each row.
+        block: How many columns to compare at once.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Find the best matches of a text's words in other texts, from which scores are computed.
+"""Find the best matches of a text's words in other texts, for scoring the words.
 
 This works in both directions: for the words of a response in its sources, and for the words of sources in a response.
 """
@@ -32,9 +32,9 @@ class EncodedText:
 
     Attributes:
         spans: The words of the text.
-        pairs: The (token, word) pairs that share a character, in order. *Shape:* (pairs, 2)
-        token_word: The word of each token, -1 for a token outside words. *Shape:* (tokens,)
-        has_tokens: Whether each word has a token. *Shape:* (words,)
+        pairs: Indices of each token and word that share a character, in order. *Shape:* (pairs, 2)
+        token_word: The index of each token's word, or -1 for a token outside words. *Shape:* (tokens,)
+        has_tokens: Whether each word has at least one token. *Shape:* (words,)
     """
 
     def __init__(self, text: str, tokens: TextStates) -> None:
@@ -49,7 +49,7 @@ class EncodedText:
 
     @cached_property
     def profile(self) -> Profile:
-        """The words as word overlap compares them by value."""
+        """The words in the form in which word overlap compares them by value."""
         return Profile(self.text, WORDS["values"])
 
     @cached_property
@@ -86,11 +86,11 @@ class WordMatches:
 
     Attributes:
         text: The text with the words.
-        cosine: The mean, over the tokens of a word, of the cosine of the best match.
-        closest: For each word, its closest words in other texts, best first, as (index of the other text, word,
-            cosine).
+        cosine: The cosine of a token's best match, averaged over the tokens of each word.
+        closest: The closest words in other texts for each word, best first, as (index of the other text, index of the
+            word, cosine).
         content: Whether the word counts as a content word.
-        found: Whether the word is a content word that another text contains, compared by value.
+        found: Whether the word is a content word and another text contains it, compared by value.
         exact: Whether another text contains the word as written, apart from capitals.
         value: Whether the word is a number, date, time or quantity, or part of one.
         name: Whether the word is a name.
@@ -122,7 +122,7 @@ def match_words(
         text: The text with the words.
         others: The other texts.
         cosines: The highest cosines of each token, best first. *Shape:* (tokens, k)
-        places: The tokens with those cosines, as indices into the concatenated tokens of the other texts, or -1.
+        places: Which tokens have these cosines, as indices into the concatenated tokens of the other texts, or -1.
             *Shape:* (tokens, k)
         closest: Whether to list the closest words of each word.
     """

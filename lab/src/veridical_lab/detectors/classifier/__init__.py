@@ -1,1 +1,1 @@
-"""Classify whole responses, and their coverage, by tuned prompts, LoRA and classification heads."""
+"""Classify whole responses and their coverage with tuned prompts, LoRA and classification heads."""

@@ -1,4 +1,4 @@
-"""Read and write a trained classifier as a folder, with `detector.json` and only the tuned weights."""
+"""Read and write a trained classifier as a folder of `detector.json` and the tuned weights, without the base model."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ __all__ = ["KIND", "TUNING_METHODS", "ClassifierSettings", "load_classifier", "s
 
 KIND = "classifier"
 TUNING_METHODS = ("prompt", "lora", "head", "full")
-"""A soft prompt, LoRA, a linear head on a frozen model, or a linear head with all weights tuned."""
+"""Tune a soft prompt, LoRA, a linear head on a frozen model, or a linear head together with the whole model."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassifierSettings:
-    """The task of a classifier, its method and its inputs.
+    """What a classifier judges, how it was tuned, and what it reads.
 
     Attributes:
         task: "hallucination" or "coverage".
-        method: The tuning method, one of `TUNING_METHODS`.
-        unit: The text that is read at once, one of `UNITS`. "whole" is the whole case. "part" is a sentence of the
-            response, or a source, and the worst part is used. "pair" is a sentence and a source. Here the best pair of
-            each part is used, and then the worst part.
-        labels: A decoder's answers without an error and with an error.
-        virtual_tokens: The length of a soft prompt, in tokens.
+        method: How it was tuned, one of `TUNING_METHODS`.
+        unit: What is read at once, one of `READING_UNITS`. "whole" is the whole case. "part" is a sentence of the
+            response, or a source, and the case gets the score of its worst part. "pair" is a sentence with a source. A
+            part then gets the score of its best pair, and the case the score of its worst part.
+        labels: What a decoder answers if there is no error, and if there is one.
+        virtual_tokens: How many tokens long a soft prompt is.
         rank: The rank of LoRA.
-        max_tokens: The largest number of tokens in a part. A longer case is not judged. Default: the model's limit.
-        scales: Threshold and calibration of the margin between the labels' log-likelihoods, for "whole" and "part".
+        max_tokens: A part may have at most this many tokens, or its case is not judged. Default: the model's limit.
+        scales: How margins become scores: the fitted threshold and calibration for "whole" cases and for a "part".
     """
 
     task: str = "hallucination"
@@ -66,7 +66,7 @@ class ClassifierSettings:
 
     @property
     def answers(self) -> bool:
-        """Whether the score comes from a language model's labels instead of a head."""
+        """Whether the score comes from the labels of a language model, not from a head."""
         return self.method in ("prompt", "lora")
 
     @property
@@ -78,7 +78,7 @@ class ClassifierSettings:
     def scale(self, unit: str) -> Scale:
         """Return the fitted scale of "whole" cases or of a "part".
 
-        If nothing was fitted, it is the softmax over the labels.
+        If nothing was fitted, the scale is the softmax over the labels, with threshold 0.5.
         """
         return self.scales.get(unit, Scale(0.5, Platt(1.0, 0.0)))
 
@@ -90,7 +90,7 @@ def save_classifier(
     folder: str | Path,
     records: tuple[dict[str, Any], dict[str, Any]] = ({}, {}),
 ) -> Path:
-    """Write the classifier to `folder`. `records` contain its training and its validation figures."""
+    """Write a classifier to `folder`. `records` are the record of its training and its validation figures."""
     about = asdict(settings)
     about["scales"] = {
         unit: {"threshold": scale.threshold, **(scale.calibration.parameters() if scale.calibration else {})}
@@ -103,7 +103,7 @@ def load_classifier(folder: str | Path) -> tuple[Artifact, ClassifierSettings]:
     """Load the classifier in `folder`.
 
     Raises:
-        DataError: It is damaged.
+        DataError: The classifier is damaged.
     """
     artifact = load_artifact(folder, KIND)
     path = Path(folder) / DETECTOR

@@ -31,7 +31,7 @@ _Scored = tuple[list[tuple[CasePart, float]], str | None]  # the margin of each 
 
 
 def score_cases(network: ClassifierNetwork, cases: Sequence[Case]) -> list[_Scored]:
-    """Return the parts of each case with their margins, or why it cannot be judged. All parts are batched together."""
+    """Score the parts of each case, all batched together. Return their margins, or why a case cannot be judged."""
     settings = network.settings
     parts: list[tuple[list[CasePart], str | None]] = []
     encoded: list[tuple[EncodedPart, ...]] = []
@@ -49,17 +49,17 @@ def score_cases(network: ClassifierNetwork, cases: Sequence[Case]) -> list[_Scor
 
 
 class Classifier:
-    """YES/NO classifiers of whole responses and of coverage, by a tuned prompt, LoRA or a head (`train classifier`).
+    """Judges whole responses, or their coverage, with a tuned prompt, LoRA or a head (`train classifier`).
 
-    A case is read as question, response and arguments. The score is the softmax over the log-likelihoods of two labels,
-    calibrated on validation data.
+    A case is read as question, response and arguments. A tuned prompt or LoRA answers YES or NO, and the score is the
+    softmax over the log-likelihoods of these two labels. Scores are calibrated on validation data.
 
-    A classifier of hallucination scores the response, and a classifier of coverage scores the sources to cover. If you
-    pass two folders, you get both scores. A classifier of parts also scores sentences or sources.
+    A classifier of hallucination scores the response, and a classifier of coverage scores how well the sources are
+    covered. Pass two folders to get both scores. A classifier of parts also scores single sentences or sources.
 
     Args:
         paths: One or two folders that `veridical train classifier` wrote.
-        model: The current folder of the base model. Default: its folder at training.
+        model: Where the base model is now. Default: its folder at training.
         device: As in `models.load`.
         dtype: As in `models.load`. Default: the precision at training.
         name: The detector's name. Default: "classifier:" and the folders.
@@ -90,7 +90,7 @@ class Classifier:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Classifier:
-        """Return the detector for `classifier:FOLDER[,FOLDER][,OPTION=VALUE,…]`."""
+        """Build the detector from `classifier:FOLDER[,FOLDER][,OPTION=VALUE,…]`."""
         if spec.accept(("device", "dtype", "model"), values=2).value is None:
             raise InputError(
                 "classifier needs a trained classifier", hint="classifier:FOLDER, from `veridical train classifier`"
@@ -109,10 +109,10 @@ class Classifier:
 
     @cached_property
     def networks(self) -> list[ClassifierNetwork]:
-        """The networks, which are loaded when they are first needed.
+        """The networks. They are loaded when you first use them.
 
         Raises:
-            InputError: The base model is another one. The message names the difference.
+            InputError: The base model is not the one used in training. The message names the difference.
         """
         return [self._network(*pair) for pair in zip(self.paths, self.artifacts, strict=True)]
 

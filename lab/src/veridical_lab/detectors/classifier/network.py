@@ -1,8 +1,8 @@
 """Score parts of cases with a language model that has tuned weights.
 
-In training and in judging, the score of a part is a margin. For a decoder, it is the log-likelihood of the label for an
-error minus that of the other label. Its logistic function is the softmax over the two labels (Chang et al. 2024, §3.3).
-Otherwise it is the output of a linear head.
+In training and in judging, the score of a part is a margin. With a tuned prompt or LoRA, the margin is the
+log-likelihood of the label for an error minus that of the other label. The logistic function of this margin is the
+softmax over the two labels (Chang et al. 2024, §3.3). With a head, the margin is the output of the head.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def label_tokens(model: LocalModel, labels: tuple[str, str]) -> tuple[_Ids, _Ids
     """Return the token ids of both labels.
 
     Raises:
-        InputError: The tokenizer has no distinct tokens for them.
+        InputError: The tokenizer has no tokens for a label, or the same tokens for both.
     """
     tokenizer = model.tokenizer
     both = tuple(tuple(tokenizer(label, add_special_tokens=False)["input_ids"]) for label in labels)
@@ -63,17 +63,17 @@ class ClassifierNetwork:
     """A language model with tuned weights.
 
     Args:
-        model: The model to tune. It does not change, because tuned weights are copied first.
+        model: The model to tune. It is not changed, because weights are copied before they are tuned.
         settings: The settings of the classifier.
         seed: The random seed of the initial tuned weights.
 
     Attributes:
         model: The model with the tuned weights.
-        max_tokens: The largest number of tokens in a part.
+        max_tokens: A part may have at most this many tokens.
 
     Raises:
-        InputError: A decoder is needed but the model is of another kind, or it has no tokens for the labels.
-        MissingExtraError: `peft` is not installed, which a soft prompt and LoRA need.
+        InputError: The method needs a decoder and the model is none, or the model has no tokens for the labels.
+        MissingExtraError: `peft` is not installed. A soft prompt and LoRA need it.
     """
 
     def __init__(self, model: LocalModel, settings: ClassifierSettings, seed: int = 0) -> None:
@@ -138,7 +138,7 @@ class ClassifierNetwork:
         return [*self._head.parameters(), *of_model]
 
     def encode(self, part: CasePart) -> tuple[EncodedPart, ...] | str:
-        """Return the tokens of a part's readings, or why it cannot be judged."""
+        """Tokenise the readings of a part, or return why the part cannot be judged."""
         task, answers = self.settings.task, self.settings.answers
         encoded = tuple(
             encode_reading(self.model, reading, task, answers=answers, apart=self._apart) for reading in part.readings
@@ -149,7 +149,7 @@ class ClassifierNetwork:
         return encoded
 
     def margins(self, batch: Sequence[EncodedPart]) -> torch.Tensor:
-        """Return the margin of each reading, differentiable. *Shape:* (readings,)"""
+        """Compute the margin of each reading, so that it can be differentiated. *Shape:* (readings,)"""
         if not self.settings.answers:
             pooled: torch.Tensor = self._head(self._pooled(batch))[:, 0]
             return pooled
@@ -168,14 +168,14 @@ class ClassifierNetwork:
         )
 
     def scores(self, parts: Sequence[Sequence[EncodedPart]]) -> NDArray[np.float64]:
-        """Return the margin of each part, which is the lowest of its readings.
+        """Compute the margin of each part, which is the lowest margin of its readings.
 
         Repeated readings are computed only once.
         """
         return np.array([min(margins) for margins in self._scores_of_readings(parts)])
 
     def lowest(self, parts: Sequence[Sequence[EncodedPart]]) -> list[int]:
-        """Return the index of the reading with the lowest margin, for each part."""
+        """Find the reading with the lowest margin in each part, and return its index."""
         return [int(np.argmin(margins)) for margins in self._scores_of_readings(parts)]
 
     def _scores_of_readings(self, parts: Sequence[Sequence[EncodedPart]]) -> list[list[float]]:
@@ -184,7 +184,7 @@ class ClassifierNetwork:
         return [[margin_of[reading] for reading in part] for part in parts]
 
     def _scores(self, readings: Sequence[EncodedPart]) -> NDArray[np.float64]:
-        """Return the margin of each reading, computed in batches; common beginnings are computed once."""
+        """Compute the margin of each reading in batches. A beginning that several readings share is read once."""
         import torch
 
         if not self.settings.answers:
@@ -213,11 +213,11 @@ class ClassifierNetwork:
 
     @property
     def _contexts(self) -> list[_Ids]:
-        """The beginnings of a label after which one of its tokens is predicted; () precedes its first token."""
+        """The beginnings of a label, each followed by a token to predict. () comes before the first token."""
         return sorted({label[:n] for label in self.labels for n in range(len(label))})
 
     def _margin(self, logprob: Any) -> Any:
-        """Return the log-likelihood of the error label minus that of the other.
+        """Compute the log-likelihood of the error label minus that of the other label.
 
         `logprob` maps (context, next token) to log-probabilities.
         """
@@ -232,12 +232,12 @@ class ClassifierNetwork:
 
     @property
     def _apart(self) -> bool:
-        """Whether the two texts of a part are read separately: by a head on a frozen encoder."""
+        """Whether the two texts of a part are read separately. A head on a frozen encoder does so."""
         return self.settings.method == "head" and self.model.kind == "encoder"
 
     @contextmanager
     def _remembering(self) -> Iterator[None]:
-        """Keep the states of texts while the context lasts, if weights do not change."""
+        """While the context lasts, keep the states of texts if the weights of the model are frozen."""
         before = self.known_states
         if before is None and self.settings.method == "head":
             self.known_states = {}
@@ -247,11 +247,11 @@ class ClassifierNetwork:
             self.known_states = before
 
     def _pooled(self, batch: Sequence[EncodedPart]) -> torch.Tensor:
-        """Return the input of the head for each reading. *Shape:* (readings, width or 4 times that)
+        """Compute the input of the head for each reading. *Shape:* (readings, width or 4 * width)
 
-        For a decoder it is the state at the last token, for an encoder the mean over tokens. For two texts read
-        separately it has both (scaled to the same length), their absolute difference and their product, element by
-        element.
+        This is the state at the last token of a decoder, or the mean over the tokens of an encoder. If two texts are
+        read separately, both of their states are used (scaled to the same length), with their absolute difference and
+        their product, element by element.
         """
         import torch
 
@@ -270,7 +270,7 @@ class ClassifierNetwork:
         return torch.cat([one, two, (one - two).abs(), one * two], 1)
 
     def _states(self, texts: Sequence[tuple[_Ids, _Ids]]) -> torch.Tensor:
-        """Return the pooled state of texts, given as (ids, types). *Shape:* (texts, width)"""
+        """Compute one state for each text, given as (ids, types). *Shape:* (texts, width)"""
         import torch
 
         ids, mask = rectangle(self.model, [ids for ids, _ in texts])
@@ -286,7 +286,7 @@ class ClassifierNetwork:
             return (states * (mask[..., None] / mask.sum(-1)[:, None, None])).sum(1)
 
     def _batches(self, lengths: Sequence[int]) -> list[list[int]]:
-        """Return batches of neighbouring rows, as many as fit into a pass with padding."""
+        """Split rows into batches of neighbours. Each batch has as many rows as fit into a pass, padding included."""
         most = _BATCH_TOKENS.get(self.model.device.type, _MORE_TOKENS)
         batches: list[list[int]] = []
         longest = 0

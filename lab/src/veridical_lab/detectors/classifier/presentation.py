@@ -1,10 +1,10 @@
-"""Make the input of a classifier: a whole case, or one sentence of the response or one argument at a time.
+"""Present cases to a classifier: as a whole, or one sentence of the response or one argument at a time.
 
-In pairs, the classifier reads one sentence with one argument. A sentence is supported if at least one text of the other
-side supports it.
+In pairs, the classifier reads one sentence with one argument. A sentence or argument counts as supported if it is
+supported in at least one of its pairs.
 
-The format is the key-value format of Chang et al. 2024, appendix B: question, response and arguments as one JSON
-object, whose next value is the label. An encoder reads the same texts as a pair.
+A decoder reads the key-value format of Chang et al. 2024, appendix B: one JSON object with question, response and
+arguments, in which the label is the next value. An encoder reads the same texts as a pair.
 """
 
 from __future__ import annotations
@@ -23,19 +23,22 @@ from veridical.text.segment import has_words, sentences
 __all__ = ["CLASSIFIER_TASKS", "READING_UNITS", "CasePart", "EncodedPart", "case_parts", "encode_reading"]
 
 CLASSIFIER_TASKS: Mapping[str, str] = {"hallucination": "only what is given", "coverage": "all that is given"}
-"""The two tasks, and the key whose value is the label."""
+"""The two tasks, each with the key that the label follows."""
 
 READING_UNITS = ("whole", "part", "pair")
-"""The text read at once: the whole case (the paper); a sentence of the response with all sources, or a source with the
-whole response; or a sentence and a source."""
+"""What is read at once.
+
+This is the whole case, as in the paper; a sentence of the response with all sources, or a source with the whole
+response; or one sentence with one source.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class CasePart:
-    """A part of a case that is judged at once: a whole case, a `span` of the response, or a `source`.
+    """What is judged at once: a whole case, a `span` of the response, or a `source`.
 
-    `readings` are the texts to read, as fields. The lowest of their scores is used. In pairs, `pairs` has the source id
-    and the response sentence of each reading.
+    `readings` are the texts to read, each as a mapping of fields, and the lowest of their scores counts. In pairs,
+    `pairs` has the source id and the response sentence of each reading.
     """
 
     readings: tuple[Mapping[str, Any], ...]
@@ -46,7 +49,7 @@ class CasePart:
 
 @dataclass(frozen=True, slots=True)
 class EncodedPart:
-    """The token ids of a reading, and the text of a pair that each token belongs to (all 0 for a decoder).
+    """The token ids of a reading, and whether each token is in text 0 or text 1 of a pair (always 0 for a decoder).
 
     If the two texts of a pair are read separately, `other` is the second one.
     """
@@ -57,7 +60,7 @@ class EncodedPart:
 
 
 def case_parts(case: Case, task: str, unit: str) -> list[CasePart]:
-    """Return the parts of a case for one of `CLASSIFIER_TASKS`. There are no parts if there is nothing to judge.
+    """Split a case into parts for one of `CLASSIFIER_TASKS`. A case with nothing to judge has no parts.
 
     >>> case = Case("1", "It is fast. It is red.", (Source("a", "Fast.", "pro", True),), question="Good?")
     >>> [part.readings for part in case_parts(case, "hallucination", "part")][0]
@@ -106,9 +109,9 @@ def _by_perspective(sources: Sequence[Source]) -> dict[str, list[str]]:
 def encode_reading(
     model: LocalModel, reading: Mapping[str, Any], task: str, *, answers: bool, apart: bool = False
 ) -> EncodedPart:
-    """Return the tokens of a reading.
+    """Tokenise a reading.
 
-    If `answers` is set, they end where the label begins. If `apart` is set, they are two separate texts for an encoder.
+    With `answers`, the tokens end where the label begins. With `apart`, an encoder gets two separate texts.
     """
     if model.kind == "encoder":
         one, two = (_plain(value) for name, value in reading.items() if name != "question")

@@ -1,1 +1,1 @@
-"""Compute word features (from models, statistics, grammar and the sources), and judge by them."""
+"""Compute features of words from models, statistics, grammar and the sources, and judge words by these features."""

@@ -1,8 +1,7 @@
 """Judge words with a linear classifier on word features, trained on your labels (Liu et al. 2022, §4).
 
-The artifact is written by `veridical train features`. The features are computed by a small language model, word
-statistics and a tagger, and from the occurrence of words in the sources. You need no large network, and none is
-trained.
+`veridical train features` writes the detector. The features come from a small language model, word statistics, a
+tagger, and a look-up of words in the sources. No network is trained, and no large one is needed.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _REASONS = 3  # features that a verdict names
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedFeatures:
-    """A trained feature detector: settings, classifier, word statistics, and the language model it needs."""
+    """A trained feature detector: its settings, classifier, word statistics, and the language model that it needs."""
 
     settings: DetectorSettings
     classifier: LinearClassifier
@@ -54,7 +53,7 @@ class TrainedFeatures:
 
     @property
     def tensors(self) -> dict[str, np.ndarray]:
-        """All numbers by name, as stored in `weights.safetensors`."""
+        """All numbers by name, as in `weights.safetensors`."""
         counts = {_STATISTICS + name: array for name, array in self.statistics.arrays().items()}
         return {**self.classifier.arrays(), **counts}
 
@@ -63,7 +62,7 @@ class TrainedFeatures:
         """Load the detector in `folder`.
 
         Raises:
-            DataError: It is missing, damaged, of another kind or newer.
+            DataError: The folder is missing, damaged, from a newer Veridical, or has another kind of detector.
         """
         document, tensors = read_folder(folder, KIND)
         settings = DetectorSettings.from_json(document.get("settings"), folder / DETECTOR)
@@ -82,19 +81,18 @@ class TrainedFeatures:
 
 
 class FeatureDetector:
-    """A linear classifier on word features, trained on your labels (`veridical train features`).
+    """Judges words with a linear classifier on their features, trained on your labels (`veridical train features`).
 
-    Each word of the response has a verdict with the probability that it is hallucinated, and `hallucination` is the
-    highest of these probabilities. If the detector was trained with sources, it compares words, names and numbers with
-    them, and cannot judge cases without sources. If it was trained without sources (`--no-sources`), it reads the
-    response alone.
+    Each word of the response gets a verdict with the probability that it is hallucinated, and `hallucination` is the
+    highest of these probabilities. A detector trained with sources looks up words, names and numbers in the sources,
+    and cannot judge cases without sources. A detector trained without sources (`--no-sources`) reads the response
+    alone.
 
     Args:
-        path: The artifact's folder, or the trained detector itself.
-        model: The current folder of the language model, which must be the same model. Default: its folder at training.
-        tagger: The tagger ("rules", "spacy:PIPELINE"), which must be the same as at training. Default: the tagger at
-            training.
-        token_scores: A file with scores of each response's tokens, for a detector trained with such scores.
+        path: The folder of the trained detector, or the trained detector itself.
+        model: Where the language model is now. It must be the model used in training. Default: its folder at training.
+        tagger: The tagger ("rules" or "spacy:PIPELINE"). It must be the one used in training, which is the default.
+        token_scores: Scores of the tokens of each response, or a file of them, for a detector trained with such scores.
         device: As in `models.load`.
         dtype: As in `models.load`. Default: the precision at training.
         name: The detector's name. Default: "features:PATH".
@@ -125,7 +123,7 @@ class FeatureDetector:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> FeatureDetector:
-        """Return the detector for `features:FOLDER[,OPTION=VALUE,…]`."""
+        """Build the detector from `features:FOLDER[,OPTION=VALUE,…]`."""
         if spec.accept(_OPTIONS, values=1).value is None:
             raise InputError(f"{KIND} needs a trained detector", hint=f"{KIND}:FOLDER, see: veridical train features")
         if context.artifact is not None and "token_scores" in spec.options:
@@ -136,20 +134,20 @@ class FeatureDetector:
 
     @cached_property
     def trained(self) -> TrainedFeatures:
-        """The artifact, which is loaded when it is first needed.
+        """The trained detector. It is loaded when you first use it.
 
         Raises:
-            DataError: It is damaged.
+            DataError: The detector is damaged.
         """
         return TrainedFeatures.load(self.path)
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """The probability from which words and responses are flagged, fitted on validation documents."""
+        """Flag words and responses from these probabilities, which were fitted on validation documents."""
         return self.trained.settings.levels
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything the scores depend on: the artifact and the file of token scores."""
+        """Return everything the scores depend on: the trained detector and the token scores."""
         trained = self.trained
         numbers = hashlib.sha256()
         for name, array in sorted(trained.tensors.items()):
@@ -179,7 +177,7 @@ class FeatureDetector:
         """Load the language model of the features.
 
         Raises:
-            InputError: It is not the model that was used in training.
+            InputError: The model is not the one used in training.
         """
         kind = self.trained.settings.features.probability or "causal"
         return load_base(
@@ -193,7 +191,7 @@ class FeatureDetector:
 
     @cached_property
     def extractor(self) -> FeatureExtractor:
-        """The feature extractor, with its tagger and model. They must be the same as in training."""
+        """The feature extractor. Its tagger and its model must be those used in training."""
         trained = self.trained
         settings = trained.settings
         tagger = load_tagger(self.tagger or settings.tagger)
@@ -220,7 +218,7 @@ class FeatureDetector:
     def judge_spans(self, cases: Sequence[Case], spans: Sequence[Sequence[Span]]) -> list[Judgement]:
         """Judge each case, with a verdict on each of `spans`.
 
-        The features of a span are pooled from those of its words.
+        The features of a span are pooled from its words and tokens.
         """
         return self._judge(cases, spans)
 
@@ -256,7 +254,7 @@ class FeatureDetector:
         return judgements
 
     def reasons(self, rows: np.ndarray, scores: np.ndarray) -> list[str | None]:
-        """Return the features that add most to the score of each row *(n, features)*, or None if it is not flagged."""
+        """Name the features that add most to the score of each flagged row of *(n, features)*. None for the others."""
         names = self.trained.settings.names
         reasons: list[str | None] = []
         for parts, score in zip(self.trained.classifier.contributions(rows), scores, strict=True):
@@ -266,7 +264,7 @@ class FeatureDetector:
         return reasons
 
     def probabilities(self, rows: np.ndarray) -> np.ndarray:
-        """Return the probability that each row of features *(n, features)* is hallucinated, in [0, 1]."""
+        """Compute the probability in [0, 1] that the word of each row of features *(n, features)* is hallucinated."""
         distances = self.trained.classifier.decide(rows)
         values: np.ndarray = np.clip(self.trained.settings.calibrator.apply(distances), 0.0, 1.0)
         return values
@@ -278,7 +276,7 @@ def load_token_scores(path: Path) -> TokenScores:
     Any number can be a score, such as a log-probability or a logit. A lower score means a less likely token.
 
     Raises:
-        DataError: The file has any other content. The error names the file and the line.
+        DataError: The file has other content. The error names the file and the line.
     """
     scores: dict[str, list[tuple[Span, float]]] = {}
     for line, value in read_json(path):

@@ -1,10 +1,10 @@
 """Extract the features of the words or phrases of a response.
 
 The features follow Liu et al. 2022, §3.4 and §4: probability and entropy under a language model, TF-IDF, PPMI, part of
-speech and entity type. If there are sources, further features tell whether they contain words, names and numbers.
+speech and entity type. With sources, further features tell whether the sources contain a word, name or number.
 
-The features of a phrase are the means over its words. For model-based features, they are the means over its tokens,
-together with their lowest probability and highest entropy.
+A feature of a phrase is the mean over its words. Features from the model are means over tokens, and the lowest
+probability and the highest entropy of a token are features, too.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ _KEPT_CHARACTERS = 20_000_000  # of sources whose words one call keeps in memory
 
 @dataclass(frozen=True, slots=True)
 class FeatureSettings:
-    """The choice of features.
+    """Which features to compute.
 
     Attributes:
-        sources: Whether to compare responses with their sources, which the model then also reads.
+        sources: Whether to compare responses with their sources. The model then reads the sources, too.
         context: "both", or "left" for features that do not depend on text after the word (the online setting).
         template: The prompt template for the model. Default: the model's default template.
-        max_windows: The largest number of windows over long sources that the model reads. Default: all.
-        token_scores: Whether each case comes with scores of its tokens, such as the generator's own log-probabilities.
+        max_windows: Of long sources, the model reads at most this many windows. Default: all.
+        token_scores: Whether each case comes with scores of its tokens, such as log-probabilities from its generator.
         probability: The kind of language model: "causal", "masked" or None.
-        paper: Whether to take only the six features of Liu et al. 2022, §4: word probability, entropy, TF-IDF, PPMI,
+        paper: Whether to use only the six features of Liu et al. 2022, §4: word probability, entropy, TF-IDF, PPMI,
             part of speech and entity type.
     """
 
@@ -83,7 +83,7 @@ class FeatureSettings:
 
     @property
     def all_names(self) -> tuple[str, ...]:
-        """The names of all features that these inputs have."""
+        """The names of all features that can be computed from these inputs."""
         both = self.context == "both"
         names = [*_STATISTICS, *_FORM]
         if self.sources:
@@ -102,10 +102,10 @@ class Extracted:
     """The features of the units (words or phrases) of one response.
 
     Attributes:
-        values: The features. NaN if a unit lacks a feature, and all NaN for a unit without a word. *Shape:* (units,
+        values: The features, NaN where a unit lacks one. A unit that contains no word has only NaN. *Shape:* (units,
             features)
         notes: Notes for the judgement.
-        problem: Why there are no features. None if there are features.
+        problem: Why there are no features, or None.
     """
 
     values: Floats
@@ -115,7 +115,7 @@ class Extracted:
 
 @dataclass(frozen=True, slots=True)
 class ReadSource:
-    """The words of a source under `overlap:values`, and its pairs of adjacent words."""
+    """The words of a source as `overlap:values` compares them, and its pairs of adjacent words."""
 
     profile: Profile
     pairs: frozenset[tuple[str, str]]
@@ -128,7 +128,7 @@ class ReadSource:
 
 
 class FeatureExtractor:
-    """Extracts features from cases. If the settings ask for probabilities, you must pass a `model`."""
+    """Extracts features from cases. Pass a `model` if the settings ask for probabilities."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class FeatureExtractor:
         self.token_scores = token_scores or {}
 
     def extract(self, cases: Sequence[Case], units: Sequence[Sequence[Span]] | None = None) -> list[Extracted]:
-        """Return the features of the `units` of each response, in order. By default, the units are its words."""
+        """Extract the features of the `units` of each response, in order. By default, these units are the words."""
         settings = self.settings
         word_spans = [words(case.response) for case in cases]
         of_cases = word_spans if units is None else [list(spans) for spans in units]
@@ -195,9 +195,9 @@ class FeatureExtractor:
     # --- from the words alone -----------------------------------------------------------------------------------
 
     def tags_of(self, texts: Sequence[str], word_spans: Sequence[Sequence[Span]]) -> list[list[Tag]]:
-        """Return the tag of each word.
+        """Tag each word.
 
-        If only left context is used, each word is tagged as the last word of its text.
+        With left context only, each word is tagged as if the text ended with it.
         """
         if self.settings.context == "both":
             return self.tagger.tag(texts, word_spans)
@@ -212,7 +212,7 @@ class FeatureExtractor:
         return [[next(tags)[0] for _ in of_text] for of_text in word_spans]
 
     def word_features(self, text: str, word_spans: Sequence[Span]) -> Floats:
-        """Return TF-IDF, IDF, PPMI, and the form of each word. *Shape:* (words, features)"""
+        """Compute TF-IDF, IDF, PPMI, and features of the form of each word. *Shape:* (words, features)"""
         left = self.settings.context == "left"
         forms = [span.of(text) for span in word_spans]
         folded = [form.lower() for form in forms]
@@ -247,7 +247,7 @@ class FeatureExtractor:
     # --- against the sources ------------------------------------------------------------------------------------
 
     def source_features(self, sources: Sequence[ReadSource], case: Case, word_spans: Sequence[Span]) -> Floats:
-        """Return whether the sources contain words, names, numbers and pairs of words. *Shape:* (words, features)"""
+        """Look up words, names, numbers and pairs of words in the sources. *Shape:* (words, features)"""
         profiles = [source.profile for source in sources]
         text = case.response
         left = self.settings.context == "left"
@@ -282,7 +282,7 @@ class FeatureExtractor:
     # --- from language models -----------------------------------------------------------------------------------
 
     def model_features(self, cases: Sequence[Case], units: Sequence[Sequence[Span]]) -> list[Extracted]:
-        """Return the language model's features of each unit. *Shape:* (units, features) each"""
+        """Compute the features of each unit from the language model. *Shape:* (units, features) for each case"""
         assert self.model is not None
         if self.settings.probability == "masked":
             return self.masked_features(self.model, cases, units)
@@ -323,9 +323,9 @@ class FeatureExtractor:
     def masked_features(
         self, model: LocalModel, cases: Sequence[Case], units: Sequence[Sequence[Span]]
     ) -> list[Extracted]:
-        """Return the same features from a masked model.
+        """Compute the features of each unit from a masked model.
 
-        It reads the response alone, and masks each unit as a whole.
+        The model reads the response alone, with each unit masked as a whole.
         """
         left = self.settings.context == "left"
         texts = [case.response for case in cases]
@@ -344,10 +344,10 @@ class FeatureExtractor:
         return results
 
     def own_features(self, case: Case, units: Sequence[Span]) -> Floats:
-        """Return the mean and the lowest score of the tokens of each unit, and the mean as a z-score over all tokens.
+        """Compute mean and minimum of the token scores of each unit, and the mean as a z-score over all tokens.
 
-        If only left context is used, "all tokens" ends with the unit. If the case has no scores, the values are NaN.
-        The result has *shape* (units, 3).
+        With left context only, the z-score is over the tokens up to the unit. For a case without scores, the values are
+        NaN. The result has *shape* (units, 3).
         """
         scored = [(span, score) for span, score in self.token_scores.get(case.id, ()) if math.isfinite(score)]
         values = np.array([score for _, score in scored])
@@ -367,7 +367,7 @@ class FeatureExtractor:
 
 
 def tail_start(text: str, span: Span) -> int:
-    """Return where to cut `text` so that the part before `span` is short and begins with a whole word."""
+    """Find where to cut `text`, so that little is left before `span` and the rest begins with a whole word."""
     start = max(0, span.start - _TAIL)
     while 0 < start < span.start and not text[start - 1].isspace():
         start += 1
@@ -375,7 +375,7 @@ def tail_start(text: str, span: Span) -> int:
 
 
 def one_hot(values: Sequence[str], known: Sequence[str]) -> Floats:
-    """Return 1 in the column of each value. *Shape:* (values, known)
+    """Put a 1 in the column of each value, and 0 in the others. *Shape:* (values, known)
 
     >>> one_hot(["b"], ("a", "b")).tolist()
     [[0.0, 1.0]]
@@ -384,7 +384,7 @@ def one_hot(values: Sequence[str], known: Sequence[str]) -> Floats:
 
 
 def pool_words(rows: Floats, word_spans: Sequence[Span], units: Sequence[Span]) -> Floats:
-    """Return the mean over the words of each unit, ignoring NaN.
+    """Average the rows of the words of each unit, ignoring NaN.
 
     The result has *shape* (units, features).
 
@@ -403,7 +403,7 @@ def pool_words(rows: Floats, word_spans: Sequence[Span], units: Sequence[Span]) 
 
 
 def summary(logprob: Floats, entropy: Floats, rank: Floats) -> tuple[float, ...]:
-    """Return the values of `_MODEL` for the tokens of one unit."""
+    """Compute the features in `_MODEL` from the tokens of one unit."""
     return (
         float(np.exp(logprob).mean()),
         float(logprob.mean()),
@@ -415,12 +415,12 @@ def summary(logprob: Floats, entropy: Floats, rank: Floats) -> tuple[float, ...]
 
 
 def mean_of(values: Floats, spans: Sequence[Span | None], units: Sequence[Span]) -> Floats:
-    """Return the mean value of the tokens of each unit, or NaN if one has no value. *Shape:* (units,)"""
+    """Average the values of the tokens of each unit. NaN if a token has no value. *Shape:* (units,)"""
     return np.array([values[inside].mean() if len(inside) else np.nan for inside in tokens_of_units(spans, units)])
 
 
 def token_features(numbers: Floats, spans: Sequence[Span | None], units: Sequence[Span], *, both: bool) -> Floats:
-    """Return a causal model's features of each unit and of the tokens beside it.
+    """Compute the features of each unit, and of the tokens beside it, from a causal model's predictions.
 
     Args:
         numbers: Log-probability, entropy and rank of each token. *Shape:* (tokens, 3)
@@ -429,7 +429,7 @@ def token_features(numbers: Floats, spans: Sequence[Span | None], units: Sequenc
         both: Whether to include the tokens after a unit.
 
     Returns:
-        The features, *shape* (units, features). NaN for a unit without tokens, or with a token that has no prediction.
+        The features, *shape* (units, features). NaN for a unit that has no tokens, or a token without a prediction.
     """
     rows = np.full((len(units), len(_MODEL) + 1 + both), np.nan)
     for row, inside in zip(rows, tokens_of_units(spans, units), strict=True):

@@ -23,17 +23,17 @@ CONTEXTS = ("both", "left")
 
 @dataclass(frozen=True, slots=True)
 class DetectorSettings:
-    """The settings of a trained feature detector, without the numbers of its classifier and of its word statistics.
+    """The settings of a trained feature detector. The numbers of classifier and word statistics are stored elsewhere.
 
     Attributes:
         classifier: "lr" (logistic regression) or "svm" (a linear support vector machine).
         features: The features in use.
         names: The names of the features, in the order of the columns.
         tagger: The name of the tagger.
-        tagger_identity: The identity of the tagger at training.
+        tagger_identity: The tagger's `identity()` at training.
         template_digest: A hash of the prompt template at training. None without a causal model.
-        calibration: The `parameters()` of the calibrator that turns the classifier's distance into a probability.
-        thresholds: The probability from which items are flagged, by level ("span", "response").
+        calibration: The `parameters()` of the calibrator.
+        thresholds: Flag items from this probability, by level ("span", "response").
     """
 
     classifier: str
@@ -51,7 +51,7 @@ class DetectorSettings:
         return calibrator(self.calibration)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the settings as JSON values."""
+        """Convert the settings to JSON values."""
         return asdict(self)
 
     @classmethod

@@ -1,7 +1,7 @@
 """Count words and pairs of words in a corpus, for TF-IDF and positive pointwise mutual information.
 
-Liu et al. 2022, §3.4, use both as features of a word. You can count any texts. The result contains words and numbers,
-but no running text.
+Liu et al. 2022, §3.4, use both as features of a word. You can count any texts. The statistics contain single words and
+numbers, but no running text.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _ARRAYS = ("words", "document_counts", "pair_totals", "pair_keys", "pair_counts"
 
 @dataclass(frozen=True, eq=False)
 class WordStatistics:
-    """The counts of words, and of pairs of words near each other, in a corpus. Words are in lower case.
+    """How often words, and pairs of words near each other, occur in a corpus. Words are in lower case.
 
     Attributes:
         words: The counted words.
-        documents: The number of texts.
-        window: The largest distance between the two words of a pair, in words.
-        document_counts: The number of texts that contain each word. *Shape:* (words,)
-        pair_totals: The number of pairs that contain each word, including pairs not listed below. *Shape:* (words,)
+        documents: How many texts were counted.
+        window: The two words of a pair are at most this many words apart.
+        document_counts: How many texts contain each word. *Shape:* (words,)
+        pair_totals: How many pairs contain each word, including pairs too rare for `pair_keys`. *Shape:* (words,)
         pair_keys: The counted pairs in ascending order, as i * words + j for word i <= word j. *Shape:* (pairs,)
-        pair_counts: The number of occurrences of each pair. *Shape:* (pairs,)
+        pair_counts: How often each pair occurs. *Shape:* (pairs,)
     """
 
     words: tuple[str, ...]
@@ -50,21 +50,21 @@ class WordStatistics:
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """The number of each word."""
+        """The number of each word, which is its index in `words`."""
         return {word: i for i, word in enumerate(self.words)}
 
     def numbers(self, text_words: Iterable[str]) -> NDArray[np.int64]:
-        """Return the number of each word, or -1 for a word that was not counted. *Shape:* (words of the text,)"""
+        """Look up the number of each word, or -1 for a word that was not counted. *Shape:* (words of the text,)"""
         return np.array([self.index.get(word, -1) for word in text_words], dtype=np.int64)
 
     def idf(self, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return log10(N / (1 + texts with the word)) of each word, at least 0, in the *shape* of `numbers`."""
+        """Compute log10(N / (1 + texts with the word)) of each word, at least 0, in the *shape* of `numbers`."""
         texts = np.where(numbers >= 0, np.append(self.document_counts, 0)[numbers], 0)
         values: NDArray[np.float64] = np.maximum(np.log10(max(self.documents, 1) / (texts + 1.0)), 0.0)
         return values
 
     def ppmi(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return max(0, log p(a, b) / (p(a) p(b))) for each pair of words, in nats.
+        """Compute max(0, log p(a, b) / (p(a) p(b))) for each pair of words, in nats.
 
         The value is 0 for a pair that was not counted.
 
@@ -88,7 +88,7 @@ class WordStatistics:
         return values
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return all counts as arrays of numbers, which `from_arrays` reads."""
+        """Convert all counts to arrays of numbers. `from_arrays` reads them back."""
         return {
             "words": np.frombuffer("\n".join(self.words).encode(), dtype=np.uint8),
             "document_counts": self.document_counts,
@@ -100,10 +100,10 @@ class WordStatistics:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], path: Path) -> WordStatistics:
-        """Return the statistics in `arrays`.
+        """Read the statistics from `arrays`.
 
         Raises:
-            DataError: They are incomplete or inconsistent. The message names `path`.
+            DataError: The arrays are incomplete or do not fit together. The message names `path`.
         """
         try:
             parts = {name: np.asarray(arrays[name]) for name in _ARRAYS}
@@ -129,7 +129,7 @@ class WordStatistics:
         """Read a file that `save` wrote. Nothing is unpickled.
 
         Raises:
-            DataError: It is another file.
+            DataError: The file is of another kind.
         """
         try:
             with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as arrays:
@@ -144,13 +144,13 @@ class WordStatistics:
 def count_words(
     texts: Iterable[str], *, window: int = 5, max_words: int = 50_000, min_pairs: int = 2
 ) -> WordStatistics:
-    """Count the words in some texts, and their pairs that are at most `window` words apart.
+    """Count the words of texts, and the pairs of words that are at most `window` words apart.
 
     Args:
-        texts: The texts, each of which is one document.
+        texts: The texts to count, each as one document.
         window: The largest distance in words. 1 counts only neighbours, as Liu et al. 2022 do.
-        max_words: The largest number of words to keep, which are the words in most texts.
-        min_pairs: The lowest number of occurrences of a pair to keep.
+        max_words: Keep at most this many words: those that occur in most texts.
+        min_pairs: Keep only pairs that occur at least this often.
 
     Raises:
         InputError: The texts have no words, or a number is below 1.

@@ -1,7 +1,7 @@
-"""Tag the part of speech and the entity type of words, with a spaCy pipeline if you have one, or else by rules.
+"""Tag words with their part of speech and entity type, with a spaCy pipeline if you have one, or else by rules.
 
-Liu et al. 2022, §3.4, use spaCy for both. `RuleTagger` needs no other package. You can find in
-docs/detectors/features.md how often the two agree.
+Liu et al. 2022, §3.4, use spaCy for both. `RuleTagger` needs no other package. See docs/detectors/features.md for how
+often the two agree.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ Tag = tuple[str, str]  # one of PARTS_OF_SPEECH, one of ENTITIES
 
 
 class Tagger(Protocol):
-    """Gives the part of speech and the entity type of words."""
+    """Finds the part of speech and the entity type of words."""
 
     name: str
 
     def tag(self, texts: Sequence[str], words: Sequence[Sequence[Span]]) -> list[list[Tag]]:
-        """Return the tag of each of the `words` of each text."""
+        """Tag the `words` of each text."""
         ...
 
     def identity(self) -> str:
-        """Return a text that is equal for taggers that give the same tags."""
+        """Identify the tagger: taggers that give the same tags have the same identity."""
         ...
 
 
@@ -71,7 +71,7 @@ _ONTONOTES = {
 
 
 class SpacyTagger:
-    """A spaCy pipeline. `pipeline` is its folder, or the name of an installed one ("en_core_web_sm")."""
+    """Tags words with a spaCy pipeline. `pipeline` is a folder, or the name of an installed one ("en_core_web_sm")."""
 
     def __init__(self, pipeline: str) -> None:
         self.pipeline = pipeline
@@ -87,9 +87,9 @@ class SpacyTagger:
         return identity_of(self._nlp)
 
     def tag(self, texts: Sequence[str], words: Sequence[Sequence[Span]]) -> list[list[Tag]]:
-        """Return the tag of each word.
+        """Tag each word.
 
-        This is the tag of the first token that shares a character with the word ("do" in "don't").
+        A word gets the tag of the first token that shares a character with it ("do" in "don't").
         """
         longest = self._nlp.max_length
         tags = []
@@ -115,12 +115,12 @@ class SpacyTagger:
 
 
 def word_set(names: str) -> frozenset[str]:
-    """Return the words of a list written as one text."""
+    """Split a list that is written as one text."""
     return frozenset(names.split())
 
 
 def _listed(**lists: str) -> dict[str, str]:
-    """Return the name of each word's list; later lists win."""
+    """Map each word to the name of its list. If a word is in several lists, the last one wins."""
     return {word: pos for pos, words in lists.items() for word in words.split()}
 
 
@@ -197,23 +197,23 @@ _DATES = frozenset([*MONTHS, *WEEKDAYS, "today", "yesterday", "tomorrow"])
 class RuleTagger:
     """Tags words by rules.
 
-    Parts of speech are found by word lists and word endings, and entity types by numbers, capitals and neighbouring
-    words. The tagger is for English only and does not understand the text, so "run" is always a verb. Names must be
+    It finds parts of speech by word lists and word endings, and entity types by numbers, capitals and neighbouring
+    words. It is for English only and does not understand the text, so "run" is always a verb. Names must be
     capitalised.
     """
 
     name = "rules"
 
     def identity(self) -> str:
-        """Return its name, which determines its tags."""
+        """Return the name of the tagger. The rules are always the same, so the name identifies them."""
         return self.name
 
     def tag(self, texts: Sequence[str], words: Sequence[Sequence[Span]]) -> list[list[Tag]]:
-        """Return the tag of each word."""
+        """Tag each word."""
         return [self.tag_text(text, of_text) for text, of_text in zip(texts, words, strict=True)]
 
     def tag_text(self, text: str, words: Sequence[Span]) -> list[Tag]:
-        """Return the tag of each word of one text."""
+        """Tag each word of one text."""
         forms = [word.of(text).lower().replace("’", "'") for word in words]
         values = self.values(text, words)
         names = [not value and is_name(text, word) for value, word in zip(values, words, strict=True)]
@@ -233,7 +233,7 @@ class RuleTagger:
         return tags
 
     def values(self, text: str, words: Sequence[Span]) -> list[str]:
-        """Return the kind of number that each word is part of ("date", "money" …), or "" for none."""
+        """Find the kind of number that each word is part of ("date", "money" …), or "" for none."""
         kinds = [""] * len(words)
         folded = quantities.fold(text)
         first = 0
@@ -251,7 +251,7 @@ class RuleTagger:
 
     @staticmethod
     def name_type(forms: Sequence[str], names: Sequence[bool], i: int) -> str:
-        """Return the entity type of the name around the i-th word, by the words in it and beside it."""
+        """Find the entity type of the name around the i-th word, from the words in the name and beside it."""
         first, last = i, i
         while first > 0 and names[first - 1]:
             first -= 1
@@ -277,12 +277,12 @@ _NUMERALS = word_set(
 
 @cache
 def value_pattern() -> re.Pattern[str]:
-    """Return the pattern of `text.quantities` for a value that begins a word."""
+    """Compile the pattern of `text.quantities`, restricted to values at the beginning of a word."""
     return re.compile(rf"(?<![^\W_])(?:{quantities.PATTERN})")
 
 
 def value_spans(folded: str) -> Iterator[tuple[int, int, str]]:
-    """Yield start, end and kind of each number, date, quantity and other value of a lower-case text, in order."""
+    """Yield start, end and kind of each number, date, quantity or other value in a lower-case text, in order."""
     for match in value_pattern().finditer(folded):
         key = next(iter(quantities.keys(match[0])), "")
         kind, colon, rest = key.partition(":")
@@ -300,7 +300,7 @@ def value_spans(folded: str) -> Iterator[tuple[int, int, str]]:
 
 
 def part_of_speech(form: str, before: str) -> str:
-    """Return the part of speech of a lower-case word that is neither a name nor a number, given the word before it.
+    """Guess the part of speech of a lower-case word that is neither a name nor a number, from the word before it.
 
     >>> [part_of_speech(*pair) for pair in (("the", ""), ("quickly", ""), ("run", "to"), ("painting", "the"))]
     ['DET', 'ADV', 'VERB', 'NOUN']
@@ -321,9 +321,9 @@ def part_of_speech(form: str, before: str) -> str:
 
 
 def load_tagger(name: str) -> Tagger:
-    """Return the tagger called "rules" or "spacy:PIPELINE", where PIPELINE is a folder or an installed pipeline.
+    """Build the tagger "rules" or "spacy:PIPELINE", where PIPELINE is a folder or an installed pipeline.
 
-    The pipeline is loaded when it is first needed.
+    The pipeline is loaded when the tagger is first used.
 
     Raises:
         InputError: There is no tagger of this name.

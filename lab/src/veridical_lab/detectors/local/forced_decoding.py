@@ -1,4 +1,4 @@
-"""Run a model over given responses (teacher forcing), for several detectors."""
+"""Run a model over given responses (teacher forcing), as several detectors need it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ NO_WORDS = "the response has no words"
 
 @dataclass(frozen=True, slots=True)
 class DecodedCase:
-    """The model's outputs for a case.
+    """What the model computed for a case.
 
-    These are its windows over the sources with a result each, or the reason why there are none.
+    There is a result for each window over the sources, or `problems` say why there are none.
     """
 
     windows: Sequence[Encoded] = ()
@@ -30,7 +30,7 @@ class DecodedCase:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The notes of encoding and model about the windows."""
+        """The notes from encoding the windows and from running the model, without repeats."""
         pairs = zip(self.windows, self.results, strict=True)
         return tuple(dict.fromkeys(note for window, result in pairs for note in (*window.notes, *result.notes)))
 
@@ -44,15 +44,15 @@ def decode_cases(
     max_tokens: int | None = None,
     max_windows: int | None = None,
 ) -> list[DecodedCase]:
-    """Run a model along the responses of cases. The windows of all cases are batched together.
+    """Run a model over the responses of cases. The windows of all cases are batched together.
 
     Args:
         model: The model to run.
         cases: The cases with the responses.
-        want: The outputs to compute for each token.
+        want: What to compute for each token.
         template: The name of the template. Default: the model's default template.
-        max_tokens: The largest number of tokens in a sequence. Default: the model's context.
-        max_windows: The largest number of windows over long sources. Default: all.
+        max_tokens: A sequence may have at most this many tokens. Default: the model's context.
+        max_windows: Read at most this many windows over long sources. Default: all.
     """
     sequences: list[Encoded] = []
     windows_of: list[slice | str] = []

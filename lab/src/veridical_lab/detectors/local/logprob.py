@@ -1,7 +1,7 @@
 """Score a response by how probable a local language model finds it, given its sources.
 
-The score is the length-normalised log-probability (Seq-Logprob), the model-uncertainty baseline of CH-Wang et al. 2024,
-§5.2. The response is scored by teacher forcing, and nothing is generated. If there are no sources, the score measures
+The score is the mean log-probability of the tokens (Seq-Logprob), the model-uncertainty baseline of CH-Wang et al.
+2024, §5.2. The model reads the response (teacher forcing) and generates nothing. Without sources, the score measures
 how likely the text is by itself. With an encoder-decoder that was trained to summarise, this is BARTScore (Yuan et al.
 2021).
 """
@@ -39,28 +39,29 @@ _OPTIONS = ("device", "dtype", "max_tokens", "max_windows", "revision", "score",
 
 @dataclass(eq=False)
 class Logprob:
-    """How improbable a local language model finds the response and each word of it, given the sources.
+    """Scores how improbable a local language model finds the response and each of its words, given the sources.
 
     `hallucination` is 1 - exp(mean log p) over the response's tokens, which is 1 minus the geometric mean of their
-    probabilities. For the scores "entropy" and "rank", it is the mean over tokens. The score of a word is the highest
-    score of its tokens. If long sources are read in several windows, the window that supports a token best is used.
+    probabilities. For the scores "entropy" and "rank", it is the mean score of the tokens. A word gets the highest
+    score of its tokens. If long sources are read in several windows, each token gets its score from the window that
+    supports it best.
 
-    The scores are likelihoods, not probabilities of hallucination, so you should fit the threshold on labelled
-    validation data.
+    The scores are not probabilities of hallucination, so fit the threshold on labelled validation data.
 
     Args:
         model: A folder in Hugging Face format, or a hub name, of a decoder or an encoder-decoder. The model is loaded
             on first use.
         template: The prompt (`inference.template`). Default: "general", or "bare" (the source alone) for an
             encoder-decoder.
-        score: The score of a token. "logprob" is 1 - p. "entropy" is the entropy of the model's prediction, as a
+        score: How to score a token. "logprob" is 1 - p. "entropy" is the entropy of the model's prediction, as a
             fraction of the highest possible entropy. "rank" is 1 - 1/rank, so 0 for the likeliest token.
-        unit: The unit of verdicts: "word" or "token". Tokens that share a character share a verdict.
+        unit: Give a verdict to each "word" or each "token". Tokens that share a character share a verdict.
         device: As in `models.load`.
         dtype: As in `models.load`.
         revision: As in `models.load`.
-        max_tokens: The largest number of tokens in a sequence, or on the encoder's side for an encoder-decoder.
-        max_windows: The largest number of windows of long sources to read. A note reports unread windows. Default: all.
+        max_tokens: A sequence may have at most this many tokens. For an encoder-decoder, this limits the encoder's
+            side.
+        max_windows: Read at most this many windows of long sources. A note says if some were not read. Default: all.
         name: The detector's name. Default: "logprob:MODEL".
     """
 
@@ -93,7 +94,7 @@ class Logprob:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Logprob:
-        """Return the detector for `logprob:FOLDER[,OPTION=VALUE,…]`."""
+        """Build the detector from `logprob:FOLDER[,OPTION=VALUE,…]`."""
         if spec.accept(_OPTIONS, values=1).value is None:
             raise InputError("logprob needs a model", hint="logprob:FOLDER[,template=NAME,score=rank,unit=token,…]")
         numbers = {name: spec.whole(name) for name in ("max_tokens", "max_windows")}
@@ -102,7 +103,7 @@ class Logprob:
     def fingerprint(self) -> dict[str, Any]:
         """Return everything the scores depend on: the options and the model's identity.
 
-        The model is loaded for this.
+        This loads the model.
         """
         model = self._load()
         options = {name: getattr(self, name) for name in ("score", "unit", "max_tokens", "max_windows")}

@@ -1,7 +1,8 @@
-"""Judge responses with probes on the hidden states of a local language model, offline or while the model is writing.
+"""Judge responses with probes on the hidden states of a local language model, afterwards or while the model writes.
 
-This follows CH-Wang et al. 2024. The artifact is written by `veridical train probe`. Any response can be scored by
-teacher forcing. If the base model itself writes the response, use `attach` to monitor its forward passes, or `stream`
+A probe is a small classifier that reads hidden states. This follows CH-Wang et al. 2024. `veridical train probe` writes
+the probes and their settings to a folder (the artifact). You can score any response, because the base model reads it
+(teacher forcing). If the base model itself writes the response, use `attach` to watch its forward passes, or `stream`
 to run them.
 """
 
@@ -47,7 +48,7 @@ _OPTIONS = ("device", "dtype", "max_windows", "model", "unit")
 
 
 class Head:
-    """Probes of one objective with their threshold and, if fitted, their calibration."""
+    """The probes of one objective ("token" or "response") with their threshold and, if fitted, their calibration."""
 
     def __init__(self, probes: Probes, threshold: float, calibration: Mapping[str, Any] | None = None) -> None:
         self.probes = probes
@@ -55,12 +56,12 @@ class Head:
         self._calibrator = calibrator(calibration) if calibration else None
 
     def calibrated(self, scores: NDArray[np.floating[Any]]) -> Floats:
-        """Return `scores` as probabilities, or unchanged if no calibration was fitted."""
+        """Turn `scores` into probabilities, or return them unchanged if no calibration was fitted."""
         plain = np.asarray(scores, dtype=np.float64)
         return self._calibrator.apply(plain) if self._calibrator else plain
 
     def score(self, states: Mapping[int, NDArray[Any]]) -> Floats:
-        """Return the score of every prefix of one response, *(tokens,)*, from states *(tokens, width)* by sublayer."""
+        """Score every prefix of one response, *(tokens,)*, from its states *(tokens, width)* by sublayer."""
         return self.calibrated(score_prefixes(self.probes, states))
 
 
@@ -101,22 +102,22 @@ def load_heads(artifact: Artifact, settings: ProbeSettings, path: Path) -> dict[
 
 
 class Probe:
-    """Probes on a local language model's hidden states, trained on your labels (`veridical train probe`).
+    """Judges by probes on a local language model's hidden states, trained on your labels (`veridical train probe`).
 
-    The score of a word is the highest score of its tokens. `hallucination` is the score of the response-level probes,
-    or of the worst token if there are only token-level probes. If long sources are read in several windows, the window
-    that supports a token best is used.
+    A word gets the highest score of its tokens. `hallucination` is the score of the response-level probes, or of the
+    worst token if there are only token-level probes. If long sources are read in several windows, each token gets its
+    score from the window that supports it best.
 
-    The sources are read as part of the prompt. If a case has no sources, it is judged by the model's states alone.
+    The model reads the sources as part of the prompt. A case without sources is judged by the model's states alone.
 
     Args:
         path: The folder that `veridical train probe` wrote.
-        model: The current folder of the base model. Its architecture, tokenizer and weights must be those at training,
-            or an error names the first difference. Default: its folder at training.
-        unit: The unit of verdicts: "word" or "token".
+        model: Where the base model is now. Its architecture, tokenizer and weights must be those used in training.
+            Otherwise, an error names the first difference. Default: its folder at training.
+        unit: Give a verdict to each "word" or each "token".
         device: As in `models.load`.
         dtype: As in `models.load`. Default: the precision at training.
-        max_windows: The largest number of windows of long sources to read. Default: all.
+        max_windows: Read at most this many windows of long sources. Default: all.
         name: The detector's name. Default: "probe:PATH".
     """
 
@@ -145,7 +146,7 @@ class Probe:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Probe:
-        """Return the detector for `probe:FOLDER[,OPTION=VALUE,…]`."""
+        """Build the detector from `probe:FOLDER[,OPTION=VALUE,…]`."""
         if spec.accept(_OPTIONS, values=1).value is None:
             raise InputError("probe needs a trained probe", hint="probe:FOLDER, as `veridical train probe` wrote it")
         options: dict[str, Any] = {**spec.options, "max_windows": spec.whole("max_windows")}
@@ -168,16 +169,16 @@ class Probe:
 
     @property
     def artifact(self) -> Artifact:
-        """The artifact, which is loaded when it is first needed.
+        """The artifact. It is loaded when you first use it.
 
         Raises:
-            DataError: It is damaged.
+            DataError: The artifact is damaged.
         """
         return self._loaded[0]
 
     @property
     def settings(self) -> ProbeSettings:
-        """The settings that present cases to the base model, and the probes without their weights."""
+        """How cases are presented to the base model, and the probes without their weights."""
         return self._loaded[1]
 
     @property
@@ -189,8 +190,7 @@ class Probe:
     def thresholds(self) -> dict[Level, float]:
         """The thresholds of the response-level and the token-level probes, fitted on validation data.
 
-        If there are no response-level probes, a response is scored by its worst token and compared with the threshold
-        of tokens.
+        Without response-level probes, a response gets the score of its worst token, so the threshold of tokens applies.
         """
         fitted = {Level.RESPONSE if name == "response" else Level.SPAN: h.threshold for name, h in self.heads.items()}
         return {Level.RESPONSE: next(iter(fitted.values())), **fitted}
@@ -254,14 +254,14 @@ class Probe:
     def judge_generated(
         self, case: Case, prompt: Sequence[int], ids: Sequence[int], scores: Mapping[str, Sequence[Any]]
     ) -> Judgement | None:
-        """Judge a response that the base model generated, without another pass.
+        """Judge a response from the scores taken while the base model wrote it, without another pass.
 
-        Return None if `judge` would read other tokens.
+        Return None if `judge` would read other tokens than were generated.
 
         Args:
             case: The case with the response.
             prompt: The tokens before the response.
-            ids: The generated tokens, which are those of the response, and perhaps more.
+            ids: The generated tokens: those of the response, perhaps followed by more.
             scores: The score of each generated token, by objective (`ProbeMonitor.history`).
         """
         if not words(case.response):
@@ -282,20 +282,20 @@ class Probe:
 
         The `response` of the case is ignored.
 
-        If the tokens before the response differ from those of the template, pass them as `prompt_ids`.
+        If your prompt is not the one that the template makes, pass its tokens as `prompt_ids`.
         """
         return ProbeSession(self.base(), self.heads, self.settings, case, unit=unit, prompt_ids=prompt_ids)
 
     @contextmanager
     def attach(self, *, batch: int = 1) -> Iterator[ProbeMonitor]:
-        """Score the tokens of every forward pass of the base model while the context lasts.
+        """While the context lasts, score the tokens of every forward pass of the base model.
 
             with probe.attach() as monitor:
                 model.generate(**prompt, stopping_criteria=[monitor.stop_above(0.9)])
             monitor.scores["token"]
 
-        The first pass is taken as the prompt and is not judged. `batch` is the number of responses that are generated
-        side by side.
+        The first pass is taken as the prompt and is not judged. `batch` says how many responses are generated side by
+        side.
         """
         model = self.base()
         monitor = ProbeMonitor(self.heads, batch=batch, device=model.device)
@@ -313,15 +313,15 @@ def judgement_of(
     unit: str = "word",
     notes: tuple[str, ...] = (),
 ) -> Judgement:
-    """Turn the scores of a response into a judgement.
+    """Turn the scores of tokens and response into a judgement.
 
     Args:
         case: The case with the response.
         by: The name of the detector.
         spans: The characters of each token. *Shape:* (tokens,)
         tokens: The score of each token. None if only the response is scored. *Shape:* (tokens,)
-        response: The score of the response. Default: the score of its highest verdict.
-        unit: The unit of verdicts: "word" or "token".
+        response: The score of the response. Default: the highest score of a verdict.
+        unit: Give a verdict to each "word" or each "token".
         notes: Notes for the judgement.
     """
     if tokens is None:

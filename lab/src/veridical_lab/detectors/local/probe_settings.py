@@ -25,8 +25,8 @@ class ProbeHeadSettings:
         kind: "linear", "pooling" or "mlp".
         sublayers: The sublayer of each probe.
         mix_bias: The intercept of the ensemble.
-        threshold: The score from which a token or response is flagged, fitted on validation data.
-        calibration: The `parameters()` of a fitted calibrator. None without a calibration.
+        threshold: Flag a token or response from this score, which was fitted on validation data.
+        calibration: The `parameters()` of a fitted calibrator, or None.
     """
 
     kind: str
@@ -38,15 +38,15 @@ class ProbeHeadSettings:
 
 @dataclass(frozen=True, slots=True)
 class ProbeSettings:
-    """The settings that present cases to the base model, and the probes by objective.
+    """How cases are presented to the base model, and the probes by objective.
 
     Attributes:
-        template: The name of the template that turns a case into the model's input.
-        max_tokens: The largest number of tokens that the model processes at once. Default: its context.
-        max_windows: The largest number of windows over long sources. Default: all.
-        select: "ensemble", or "best" for a single sublayer.
+        template: The name of the template that turns a case into a text for the model.
+        max_tokens: The model reads at most this many tokens at once. Default: its context.
+        max_windows: Read at most this many windows over long sources. Default: all.
+        select: "ensemble" for probes on several sublayers, or "best" for a single sublayer.
         heads: The probes by objective, "token" or "response". There is at least one.
-        template_digest: A hash of the template at training. None in artifacts without it.
+        template_digest: A hash of the template at training, or None if the artifact does not record it.
     """
 
     template: str
@@ -57,7 +57,7 @@ class ProbeSettings:
     template_digest: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the settings as JSON values."""
+        """Convert the settings to JSON values."""
         return asdict(self)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Judge a response with probes while it grows, fed with text or with the base model's tokens."""
+"""Judge a response with probes while it grows, from text or from the base model's tokens."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ __all__ = ["ProbeSession"]
 class ProbeSession:
     """Judges a response while it grows.
 
-    Call `feed` with text, or with the token ids that the base model samples, and then `finish`. The base model reads
-    the response with a cache. Token ids are judged at once. Text is held back until the next white space, because its
-    tokens may still change before that.
+    Call `feed` with text or with the token ids that the base model samples, as often as you like, and then `finish`.
+    The base model reads only what is new (with a cache). Token ids are judged at once. Text is held back until the next
+    white space, because its last tokens may change until then.
 
     Args:
         model: The base model.
         heads: The probes by objective.
         settings: How cases are presented to the model.
-        case: The case, whose response is ignored.
-        unit: The unit of verdicts: "token" or "word".
-        prompt_ids: The tokens before the response. A prompt that does not fit is cut to its first window. Default: the
-            template's prompt without a space at its end.
+        case: The case. Its response is ignored.
+        unit: Give a verdict to each "token" or each "word".
+        prompt_ids: The tokens before the response. Default: the template's prompt without a space at its end. If that
+            does not fit, it is cut to its first window.
 
     Attributes:
-        text: The response so far. Verdicts are about spans of it.
-        scores: The score of every token processed so far, by objective. They equal the scores of the whole response
-            judged at once (within 1e-5 in fp32).
+        text: The response so far. The spans of verdicts refer to this text.
+        scores: The score of every token read so far, by objective. These scores are the same as if the whole response
+            were judged at once (within 1e-5 in fp32).
         notes: Notes about the prompt.
     """
 
@@ -73,16 +73,16 @@ class ProbeSession:
 
     @property
     def response_score(self) -> float | None:
-        """The score of the response so far, or None if no token was processed yet."""
+        """The score of the response so far, or None if no token was read yet."""
         if self.scores.get("response"):
             return self.scores["response"][-1]
         return max(self.scores.get("token", ()), default=None)
 
     def feed(self, more: str | Sequence[int]) -> list[Verdict]:
-        """Return the new verdicts after more text or token ids. You cannot mix the two in one session.
+        """Add text or token ids, and return the new verdicts. You cannot mix the two in one session.
 
         Raises:
-            CannotJudgeError: The model's context is full, or the tokens of a text changed as it grew.
+            CannotJudgeError: The model's context is full, or the tokens of a text changed while the text grew.
         """
         kind = "text" if isinstance(more, str) else "tokens"
         if self._input not in (None, kind):
@@ -145,7 +145,7 @@ class ProbeSession:
         return encoded
 
     def _process(self, ids: list[int]) -> None:
-        """Let the model read the prompt, if it has not yet, and `ids`; keep the scores of `ids`."""
+        """Let the model read the prompt, unless it already has, and then `ids`. Keep the scores of `ids`."""
         import torch
 
         prompt = self._prompt or []
@@ -165,7 +165,7 @@ class ProbeSession:
             self.scores[objective] += [float(score[0]) for score in history[len(self.scores[objective]) :]]
 
     def _verdicts(self, *, final: bool) -> list[Verdict]:
-        """Return the verdicts on complete units that have none yet."""
+        """Return verdicts on complete words or tokens that had none before."""
         if "token" not in self.scores:
             return []
         spans, first = self._spans, self._first

@@ -1,4 +1,4 @@
-"""Find the source words that a language model's prediction of each response word depends on, by gradient salience.
+"""Find the source words on which a language model's prediction of each response word depends (gradient salience).
 
 This follows Chang et al. 2024, §3.2 and appendix C. `models.gradients` computes the gradients of tokens. This module
 turns them into gradients of words, then into contributions and attributions, and then into scores.
@@ -51,36 +51,35 @@ _MIN_WINDOW = 32  # tokens
 
 @dataclass(eq=False)
 class Salience:
-    """How much of a language model's prediction of each response word rests on words of the sources (gradients).
+    """Scores how much a language model's prediction of each response word rests on the sources, by gradients.
 
-    The salience map has a row for each source word and a column for each response word. The contribution of a source
-    word is the aggregate of its row, and the attribution of a response word is the aggregate of its column. A response
-    word scores 1 - attribution, and an omitted source word scores 1 - contribution.
+    The salience map has a row for each source word and a column for each response word. The row of a source word is
+    aggregated to its contribution, and the column of a response word to its attribution. A response word scores 1 -
+    attribution, and a source word to cover scores 1 - contribution.
 
-    `hallucination` is 1 minus the mean over the response's words. `omission` is 1 minus the lowest mean of a
-    perspective among the sources with `must_cover`. A source without a perspective is treated as a perspective of its
-    own.
+    `hallucination` is 1 minus the mean attribution of the response's words. For `omission`, contributions are averaged
+    over each perspective of the sources with `must_cover`, and `omission` is 1 minus the lowest mean. A source without
+    a perspective counts as a perspective of its own.
 
-    The scores are fractions of a gradient, not probabilities, so you should fit the threshold on labelled validation
-    data.
+    The scores are fractions of a gradient, not probabilities, so fit the threshold on labelled validation data.
 
     Args:
         model: A folder in Hugging Face format, or a hub name, of a decoder or an encoder-decoder. The model is loaded
             on first use.
-        aggregate: How a row or column becomes one number: "max", "sum" (above 1 it counts as 1), or "entropy".
-            "entropy" is 1 - its entropy as a fraction of the highest possible entropy, which measures how concentrated
-            the salience is, not how large.
-        mean: The mean over words: "geometric" (appendix C, where 0 counts as 1e-12) or "arithmetic" (§3.2).
+        aggregate: How a row or column becomes one number: "max", "sum" (a sum above 1 counts as 1), or "entropy".
+            "entropy" is 1 minus the entropy of the row or column as a fraction of the highest possible entropy. It
+            measures how concentrated the salience is, not how large.
+        mean: How to average over words: "geometric" (appendix C, where 0 counts as 1e-12) or "arithmetic" (§3.2).
         kind: "input_x_gradient" for the dot product of gradient and embedding, or "l2" for the length of the gradient.
-        template: The prompt (`inference.template`), preferably the prompt of the model's training. Default: "general",
-            or "bare" (the source alone) for an encoder-decoder.
+        template: The prompt (`inference.template`), preferably the one on which the model was trained. Default:
+            "general", or "bare" (the source alone) for an encoder-decoder.
         device: As in `models.load`.
         dtype: As in `models.load`.
         revision: As in `models.load`.
-        max_tokens: The largest number of tokens in a window.
-        max_windows: The largest number of windows of long sources to read. Default: all.
-        max_memory_mb: The largest amount of memory in megabytes that the passes take in addition to the model. Default:
-            most of the free memory.
+        max_tokens: A window may have at most this many tokens.
+        max_windows: Read at most this many windows of long sources. Default: all.
+        max_memory_mb: The passes may take at most this many megabytes of memory in addition to the model. Default: most
+            of the free memory.
         name: The detector's name. Default: "salience:MODEL".
     """
 
@@ -115,7 +114,7 @@ class Salience:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Salience:
-        """Return the detector for `salience:FOLDER[,AGGREGATE,MEAN,KIND,OPTION=VALUE,…]`.
+        """Build the detector from `salience:FOLDER[,AGGREGATE,MEAN,KIND,OPTION=VALUE,…]`.
 
         Aggregate, mean and kind are values without a name, for example `salience:models/reader,sum,template=tldr`.
         """
@@ -131,7 +130,7 @@ class Salience:
     def fingerprint(self) -> dict[str, Any]:
         """Return everything the scores depend on: the options and the model's identity.
 
-        The model is loaded for this.
+        This loads the model.
         """
         model = self._load()
         options = {name: getattr(self, name) for name in ("aggregate", "mean", "kind", "max_tokens", "max_windows")}
@@ -141,11 +140,11 @@ class Salience:
         return load(self.model, revision=self.revision, device=self.device, dtype=self.dtype, kinds=FORCED)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case, with its own passes through the model."""
+        """Judge each case by itself. Cases are not batched together."""
         return [judgement for judgement, _ in self.judge_with_maps(cases)]
 
     def judge_with_maps(self, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
-        """Return the judgements of `judge`, each with its salience map, or with None if there is no map."""
+        """Judge each case, and return each judgement with its salience map, or with None if there is no map."""
         results: list[tuple[Judgement, SalienceMap | None]] = []
         for case in cases:
             try:
@@ -180,10 +179,10 @@ class Salience:
         return results
 
     def map(self, case: Case) -> SalienceMap:
-        """Return the map of source words by response words that `judge` scores.
+        """Compute the map of source words by response words from which `judge` takes its scores.
 
         Raises:
-            CannotJudgeError: There is no map.
+            CannotJudgeError: The case has no map.
         """
         try:
             return self._read(case).map(case)
@@ -191,7 +190,7 @@ class Salience:
             raise CannotJudgeError(f"case {case.id!r}: {error}", hint="there is no salience map to show") from None
 
     def _read(self, case: Case) -> _WordMap:
-        """Compute the salience of the case's content words; `CannotJudgeError` with the reason if there is none."""
+        """Compute the salience of the case's content words, or raise `CannotJudgeError` with the reason."""
         if not case.sources:
             raise CannotJudgeError("no sources to compare with")
         targets = _content(case.response)
@@ -226,7 +225,7 @@ class Salience:
         sources: dict[str, list[Span]],
         notes: Sequence[str],
     ) -> _WordMap:
-        """Return the word-to-word map over all windows; the best support of a word over windows counts."""
+        """Compute the word-to-word map over all windows. For each word, the window that supports it best counts."""
         memory = None if self.max_memory_mb is None else self.max_memory_mb * 1_000_000
         gradients = partial(salience, model.model, kind=self.kind, max_memory=memory)
         shape = (sum(map(len, sources.values())), len(targets))
@@ -254,7 +253,7 @@ class Salience:
         return float(np.exp(np.log(np.maximum(values, _MIN_SALIENCE)).mean()))
 
     def _coverage(self, case: Case, word_map: _WordMap) -> tuple[float | None, tuple[Omission, ...], tuple[str, ...]]:
-        """Return 1 - the lowest mean contribution of a perspective, every word's omission, and notes.
+        """Score coverage. Return 1 - the lowest mean contribution of a perspective, every word's omission, and notes.
 
         The notes tell which sources were not judged.
         """
@@ -288,7 +287,7 @@ class Salience:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _WordMap:
-    """The salience of one case's source words for its response words, over all windows.
+    """The salience map of one case over all windows, from source words to response words.
 
     *Shape:* `values` (source words, targets); `seen` (by the model) and `contribution` (source words,); `judged` and
     `attribution` (targets,). `targets` are the content words of the response. `sources` are the content words of the
@@ -308,9 +307,9 @@ class _WordMap:
         return [i for i, (_, other_id) in enumerate(self.sources) if other_id == source_id]
 
     def judged_sources(self, case: Case) -> tuple[SourceSpan, ...] | None:
-        """Return the judged spans of the sources with `must_cover`, or None if all of them were judged.
+        """Return the judged spans of the sources with `must_cover`, or None if every part of them was judged.
 
-        Words that no window showed are not judged.
+        Words that are in no window are not judged.
         """
         required = [source for source in case.sources if source.must_cover]
         spans = []
@@ -323,7 +322,7 @@ class _WordMap:
         return None if spans == everything else tuple(spans)
 
     def evidence(self, column: int) -> tuple[Evidence, ...]:
-        """Return the source words with the most salience for a response word; the weight is their share of it."""
+        """Find the source words with the most salience for a response word. Their salience is the weight, at most 1."""
         values = self.values[:, column]
         best = np.argsort(-values, kind="stable")[:_MAX_EVIDENCE]
         weighted = ((self.sources[i], float(min(values[i], 1.0))) for i in best if values[i] > 0.0)
@@ -341,7 +340,7 @@ class _WordMap:
 
 
 def _content(text: str) -> list[Span]:
-    """Return the words of `text` that are not stop words."""
+    """Find the words of `text` that are not stop words."""
     return [span for span in words(text) if span.of(text).lower().replace("’", "'") not in STOP_WORDS]
 
 
@@ -356,9 +355,10 @@ def _window_map(
     gradients: Callable[..., np.ndarray],
     notes: list[str],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the rows (source words) that a window shows, which columns (response words) are valid, and their values.
+    """Return the rows (source words) in a window, which columns (response words) are valid, and their values.
 
-    `sources` are the content words of each source; rows number them consecutively, in that order.
+    `sources` has the content words of each source. They are numbered in order, across sources, and rows are these
+    numbers.
     """
     first_row = dict(zip(sources, accumulate(map(len, sources.values()), initial=0), strict=False))
     token_spans = [(i + window.response_start, span) for i, span in enumerate(window.spans) if span is not None]
@@ -398,7 +398,7 @@ def _window_map(
 
 
 def _aggregated(values: np.ndarray, how: str) -> np.ndarray:
-    """Return one number per row: the maximum, the sum, or 1 - the entropy as a share of the highest possible.
+    """Aggregate each row to one number: maximum, sum, or 1 - the entropy as a fraction of the highest possible.
 
     Chang et al. 2024, appendix C.1.
     """
@@ -415,7 +415,7 @@ def _aggregated(values: np.ndarray, how: str) -> np.ndarray:
 
 
 def _overlapping(tokens: Sequence[tuple[int, Span]], parts: Sequence[Span]) -> list[tuple[int, int]]:
-    """Return (token, index into `parts`) for every token that shares a character with a part; `parts` are in order."""
+    """Pair every token with the index of each part that shares a character with it. `parts` must be in order."""
     pairs: list[tuple[int, int]] = []
     order = sorted(tokens, key=lambda pair: pair[1])
     first = bisect_right(parts, order[0][1].start, key=lambda part: part.end) if order else 0

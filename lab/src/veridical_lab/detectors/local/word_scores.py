@@ -23,18 +23,18 @@ def word_verdicts(
     unit: str = "word",
     known: np.ndarray | None = None,
 ) -> tuple[tuple[Verdict, ...], tuple[Span, ...] | None]:
-    """Give every word of a text (or every token) the highest score of its tokens.
+    """Give each word of a text (or each token) a verdict with the highest score of its tokens.
 
     Args:
         text: The response.
-        spans: The characters of each token. None for a token without characters.
+        spans: The characters of each token, or None if it has none.
         scores: The score of each token, in [0, 1]. *Shape:* (tokens,)
-        unit: One of `SCORED_UNITS`. With "token", tokens that share a character get one verdict together.
-        known: Whether each token has a score. Default: all tokens have a score. *Shape:* (tokens,)
+        unit: One of `SCORED_UNITS`. With "token", tokens that share a character share a verdict.
+        known: Which tokens have a score. Default: all of them. *Shape:* (tokens,)
 
     Returns:
-        The verdicts in order, and the judged spans, which are None for the whole text. A word is not judged if it has
-        no tokens, or if one of them has no score.
+        The verdicts in order, and the judged spans (None if the whole text was judged). A word is not judged if it has
+        no tokens, or if one of its tokens has no score.
     """
     tokens = [None if span is None else trimmed(span, text) for span in spans]
     units = units_of(text, spans, unit)

@@ -1,6 +1,6 @@
-"""Find the peak by the number of source tokens that the model reads.
+"""Measure how well probes do if the model reads only so many tokens of the sources.
 
-This shows whether probes see the source, or only the response. The analysis is not in CH-Wang et al. 2024.
+This shows whether probes see the sources, or only the response. The analysis is not in CH-Wang et al. 2024.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["analyse_context_length", "truncate_sources"]
 def analyse_context_length(
     model: LocalModel, data: str, config: AnalysisConfig, token_counts: Sequence[int | None]
 ) -> Analysis:
-    """Measure probes that are trained and tested with only the first tokens of the sources.
+    """Train and test probes with only the first tokens of the sources, for several numbers of tokens.
 
     Template and response are never cut, so the same cases are judged at every length.
 
@@ -32,7 +32,8 @@ def analyse_context_length(
         model: The language model to probe.
         data: The labelled data, NAME:PATH.
         config: The options of the analysis.
-        token_counts: The numbers of source tokens to keep. 0 removes the sources, and None keeps all tokens.
+        token_counts: How many source tokens to keep, one number for each training. 0 removes the sources, and None
+            keeps all.
 
     Raises:
         InputError: There are no counts, or a count is below 0.
@@ -59,7 +60,7 @@ def analyse_context_length(
 
 
 def truncate_sources(model: LocalModel, example: Example, count: int) -> Example:
-    """Return the example with only the first `count` tokens of its sources in total, without gold on the sources."""
+    """Keep only the first `count` tokens of an example's sources, counted in all. Gold on the sources is removed."""
     sources = []
     left = count
     for source in example.case.sources:

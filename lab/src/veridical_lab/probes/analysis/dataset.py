@@ -1,7 +1,7 @@
-"""Share what all analyses need: options, data sets prepared for one model, and the objectives with labels.
+"""Provide what all analyses need: options, data sets prepared for one model, and objectives with labels.
 
-The activations of a model on a data set are computed only once. If you name a folder for stores, all analyses share
-them.
+An analysis computes the activations of a model on a data set only once. If you name a folder for stores, all analyses
+share them.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ __all__ = ["AnalysisConfig", "dataset_of", "objectives_of", "read_data"]
 
 @dataclass(frozen=True, slots=True)
 class AnalysisConfig(ProbeConfig):
-    """Options that all analyses share, beyond those that they share with training.
+    """Options that all analyses share. Training shares those of `ProbeConfig`, too.
 
     Attributes:
-        store: A folder of stores, one per model and data set. Default: activations are held in memory.
-        split: The part of the published data to load. Default: all parts.
-        sample: The number of documents to use from each data set. Default: all documents.
-        resamples: The number of bootstrap samples per interval.
+        store: A folder of stores, with one store for each model and data set. Default: activations are held in memory.
+        split: Which part of the published data to load. Default: all parts.
+        sample: How many documents to use from each data set. Default: all documents.
+        resamples: How many bootstrap samples to draw for each interval.
         level: The confidence level of intervals, in (0, 1).
         command: The command line to record.
     """
@@ -42,7 +42,7 @@ class AnalysisConfig(ProbeConfig):
 
     @property
     def settings(self) -> BenchSettings:
-        """The same options for `bench`, which loads data and measures."""
+        """These options as settings of `bench`, whose code loads the data and measures."""
         return BenchSettings(
             (),
             (),
@@ -56,13 +56,13 @@ class AnalysisConfig(ProbeConfig):
 
 
 def read_data(spec: str, config: AnalysisConfig, name: str | None = None) -> Loaded:
-    """Read the examples of NAME:PATH, or a sample of `config.sample` documents. Results call the data `name`."""
+    """Read the examples of NAME:PATH, or of a sample of `config.sample` documents. Results call the data `name`."""
     data = load_data(spec, config.settings)
     return replace(data, name=name or data.name)
 
 
 def dataset_of(model: LocalModel, data: Loaded, config: AnalysisConfig) -> ProbeDataset:
-    """Prepare `data` for `model`, split 70/10/20 by document. It raises the same `InputError` as `build_dataset`."""
+    """Prepare `data` for `model`, split 70/10/20 by document. Raises `InputError` as `build_dataset` does."""
     store = None
     if config.store is not None:
         base = {k: v for k, v in asdict(base_of(model)).items() if k != "name"}
@@ -73,7 +73,7 @@ def dataset_of(model: LocalModel, data: Loaded, config: AnalysisConfig) -> Probe
 
 
 def objectives_of(dataset: ProbeDataset, config: AnalysisConfig) -> tuple[str, ...]:
-    """Return the requested objectives, or all with labels.
+    """Return the requested objectives, or all objectives that have labels.
 
     Raises:
         InputError: A requested objective has no labels.

@@ -1,7 +1,7 @@
-"""Find the types of error that probes see. Each type is compared with all clean responses.
+"""Find which types of error probes see, by testing each type against all clean responses.
 
-This follows CH-Wang et al. 2024, Figure 3. Note that F1 depends on how common a type is. Recall at the same threshold
-and ROC AUC do not.
+This follows CH-Wang et al. 2024, Figure 3. F1 depends on how common a type is, but recall at a fixed threshold and ROC
+AUC do not.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ def analyse_error_types(
     merge: Mapping[str, str] | None = None,
     by: str | None = None,
 ) -> Analysis:
-    """Measure each sublayer on the errors of one type against all clean responses.
+    """Measure for each type of error how well each sublayer tells these errors from all clean responses.
 
-    Probes and thresholds are the same as in `analyse_layers`, trained on all types.
+    The probes are trained on all types together, so probes and thresholds are those of `analyse_layers`.
 
     Args:
         model: The language model to probe.
         data: The labelled data, NAME:PATH.
         config: The options of the analysis.
-        merge: A mapping from the name of a type to a part of labels. All labels that contain this part form the type
-            (see `error_types_of`).
-        by: A group of the examples whose values replace types, each with its own clean examples.
+        merge: Types by name, each given as a text. All labels that contain this text form the type (see
+            `error_types_of`).
+        by: Compare the values of this group of the examples instead of types. Each value has its own clean examples.
 
     Raises:
         InputError: No error has a type, or no error has one of the named types.
@@ -69,7 +69,7 @@ def analyse_error_types(
 
 
 def _restricted(evaluation: Evaluation, labels: set[str], by: str | None) -> Evaluation:
-    """Return the evaluation restricted to the examples of one type."""
+    """Restrict an evaluation to the examples of one type."""
     pairs = []
     for example, judgement in zip(evaluation.data.examples, evaluation.judgements, strict=True):
         if by is None:
@@ -83,13 +83,13 @@ def _restricted(evaluation: Evaluation, labels: set[str], by: str | None) -> Eva
 
 
 def error_types_of(examples: Sequence[Example], merge: Mapping[str, str], by: str | None = None) -> dict[str, set[str]]:
-    """Return the labels of verdicts that belong to each type of error. By default, every label is a type.
+    """Find the labels of verdicts that belong to each type of error. By default, every label is a type.
 
     Args:
         examples: The labelled cases.
-        merge: A mapping from the name of a type to a part of labels, in any letter case ("intrinsic" -> "Intrinsic
-            Entity Error" …).
-        by: A group of the examples whose values are the types.
+        merge: Types by name, each given as a text that its labels contain, in any letter case ("intrinsic" for
+            "Intrinsic Entity Error" …).
+        by: Take the values of this group of the examples as types instead.
 
     Raises:
         InputError: There are no types.
@@ -115,9 +115,9 @@ def error_types_of(examples: Sequence[Example], merge: Mapping[str, str], by: st
 
 
 def with_errors_of(example: Example, labels: set[str]) -> Example | None:
-    """Return the example with only the errors of these labels, or None if it has only other errors.
+    """Keep only an example's errors with these labels. None if all of its errors have other labels.
 
-    Errors with other labels are not judged, so they count neither as hits nor as false alarms.
+    Errors with other labels are then unjudged, so that they count neither as hits nor as false alarms.
     """
     gold = example.gold
     errors = [v for v in gold.verdicts if v.score >= GOLD_THRESHOLD]

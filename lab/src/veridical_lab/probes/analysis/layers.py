@@ -1,4 +1,4 @@
-"""Measure F1-R and F1-Sp by sublayer, and find the first sublayer with 95 % of the peak.
+"""Measure F1-R and F1-Sp of each sublayer, and find the first sublayer with 95 % of the highest value (the peak).
 
 This follows CH-Wang et al. 2024, Figures 2 and 4. A single training gives all 2L probes.
 """
@@ -17,7 +17,7 @@ __all__ = ["analyse_layers"]
 
 
 def analyse_layers(model: LocalModel, data: str, config: AnalysisConfig) -> Analysis:
-    """Measure a probe on each sublayer, and ensembles of each type of sublayer and of all.
+    """Measure a probe on each sublayer, an ensemble for each type of sublayer, and an ensemble of all.
 
     A baseline that flags everything is measured, too.
 

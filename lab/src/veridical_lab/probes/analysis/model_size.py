@@ -1,4 +1,4 @@
-"""Find the peak by the number of weights of the base model ("Model Size", CH-Wang et al. 2024, §6)."""
+"""Compare probes on base models of different size ("Model Size", CH-Wang et al. 2024, §6)."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ def analyse_model_size(models: Iterable[LocalModel], data: str, config: Analysis
     """Measure the best sublayer and the ensemble of several base models on the same data.
 
     Args:
-        models: Two or more language models. The iterable is advanced only after a model is done.
+        models: Two or more language models. The next one is taken only when a model is done, so an iterator may load
+            them.
         data: The labelled data, NAME:PATH.
         config: The options of the analysis.
 
     Returns:
-        Findings by model, peaks, and exact tests of the ensembles of every two models.
+        Findings and peaks for each model, and an exact test between the ensembles of every two models.
 
     Raises:
         InputError: There is only one model.
@@ -60,7 +61,7 @@ def analyse_model_size(models: Iterable[LocalModel], data: str, config: Analysis
 def add_best_and_ensemble(record: Recorder, objective: str, where: At) -> Evaluation:
     """Add findings of the best sublayer (by validation), the ensemble and the baseline.
 
-    Return the ensemble's evaluation.
+    Return the evaluation of the ensemble.
     """
     fitted = fit_sublayers(record.dataset, objective, record.config)
     evaluations = fitted.evaluate_all(by_type=False)

@@ -1,4 +1,4 @@
-"""Find where a metric peaks over sublayers, and the first sublayer that reaches 95 % of the peak, with its interval.
+"""Find the sublayer where a metric peaks, and the first sublayer that reaches 95 % of the peak, with an interval.
 
 This follows CH-Wang et al. 2024, §6.
 """
@@ -39,19 +39,19 @@ def peaks_of(
     *,
     types: Sequence[str] = (*SUBLAYER_TYPES, "all"),
 ) -> list[Peak]:
-    """Return the peaks over sublayers of each type, for the paper's metric and for an area under the curve.
+    """Find the peak over sublayers of each type, for the paper's metric and for an area under the curve.
 
     Args:
         analysis: The name of the analysis.
         fitted: The probes of all sublayers.
         evaluations: The evaluations of these probes on the same examples. Ensembles are ignored.
-        baseline: The evaluation of flagging everything, on the same examples.
+        baseline: The evaluation of a baseline that flags everything, on the same examples.
         at: The place in the analysis.
         types: The types of sublayers.
 
     Returns:
-        One peak per metric and type, if it is defined. Peaks are found on the test part, as in the paper, so they are
-        optimistic. `Peak.chosen` is the sublayer that validation chooses.
+        A peak for each metric and type, if defined. Peaks are found on the test part, as in the paper, so they are
+        optimistic. `Peak.chosen` is the sublayer that is best on the validation part.
     """
     single = [(subset, evaluation) for subset, evaluation in evaluations if subset.sublayer is not None]
     first_metric, *_, area = METRIC_NAMES[fitted.probes.objective]
@@ -67,7 +67,7 @@ def peaks_of(
 
 
 def first_to_reach(values: Sequence[float], start: float = 0.0) -> int:
-    """Return the index of the first value that covers `SHARE` of the way from `start` to the highest value.
+    """Find the first value that covers `SHARE` of the way from `start` to the highest value, and return its index.
 
     >>> first_to_reach([0.5, 0.96, 1.0]), first_to_reach([0.5, 0.96, 1.0], 0.5)
     (1, 2)
@@ -77,7 +77,7 @@ def first_to_reach(values: Sequence[float], start: float = 0.0) -> int:
 
 
 class _Curve:
-    """A metric by sublayer, as a function of the weights of documents."""
+    """Computes a metric for each sublayer, with documents weighted."""
 
     def __init__(self, name: str, evaluations: Sequence[Evaluation]) -> None:
         self.metric = METRICS[name]
@@ -97,7 +97,7 @@ class _Curve:
             self.tables.append((np.concatenate([r for r, _ in counted]), row_documents))
 
     def values(self, weight: Floats | None = None) -> list[float]:
-        """Return the metric of each evaluation, given a weight for each of `documents` (None: 1)."""
+        """Compute the metric of each evaluation. `weight` has a weight for each of `documents`. Default: 1 for each."""
         weight = np.ones(len(self.documents)) if weight is None else weight
         return [self.metric.value(table, weight[row_documents]) for table, row_documents in self.tables]
 
@@ -108,7 +108,7 @@ def _peak(
     chosen: Sequence[tuple[ProbeSubset, Evaluation]],
     baseline: Evaluation,
 ) -> Peak | None:
-    """Return the peak of `metric` over single probes, without its place in the analysis; None if it is undefined."""
+    """Find the peak of `metric` over single probes, or None if it is undefined. The caller adds the place."""
     config = fitted.config
     sublayers = [fitted.probes.sublayers[subset.indices[0]] for subset, _ in chosen]
     best = int(np.argmax([fitted.f1[subset.indices[0]] for subset, _ in chosen]))

@@ -1,4 +1,4 @@
-"""Show one response as a map, with the score of each sublayer's probe at each token (CH-Wang et al. 2024, Figure 1)."""
+"""Map one response: score each token with the probe of each sublayer (CH-Wang et al. 2024, Figure 1)."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ __all__ = ["ResponseMap", "map_response"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResponseMap:
-    """The scores of a trained probe's parts at each token of one response, where 1 means hallucinated.
+    """The scores of each token of one response by the probe of each sublayer. 1 means hallucinated.
 
     Attributes:
         case: The case with the response.
         detector: The name of the probe.
-        objective: "token", or "response" (the score of the response up to a token).
+        objective: "token" if scores are about each token, "response" if they are about the response up to each token.
         spans: The characters of each token. None for a token without characters. *Shape:* (tokens,)
         sublayers: The numbers of the sublayers. 2l is the attention of block l, and 2l + 1 its feed-forward network.
             *Shape:* (sublayers,)
-        scores: The scores of the probe on each sublayer alone, in [0, 1]. *Shape:* (sublayers, tokens)
-        combined: The detector's score from all sublayers together (and calibrated), in [0, 1]. *Shape:* (tokens,)
-        threshold: The score from which the detector flags.
+        scores: The scores by the probe of each single sublayer, in [0, 1]. *Shape:* (sublayers, tokens)
+        combined: The detector's scores, from all sublayers together and calibrated, in [0, 1]. *Shape:* (tokens,)
+        threshold: The detector flags from this score.
         marked: Spans of the response to mark, such as spans that people labelled.
-        notes: Notes on text left out of the model's input.
+        notes: Notes about text that the model did not read.
     """
 
     case: Case
@@ -59,13 +59,13 @@ class ResponseMap:
 
 
 def map_response(probe: Probe, case: Case, *, objective: str | None = None, marked: Sequence[Span] = ()) -> ResponseMap:
-    """Compute the score of each sublayer's probe at each token of a response.
+    """Score each token of a response with the probe of each sublayer.
 
     Args:
         probe: A trained probe. A probe trained with `select="best"` has a single sublayer.
-        case: The response with its sources. Over several windows of long sources, the best support of a token counts,
-            as in the detector.
-        objective: The objective of the probes: "token" or "response". Default: "token" if there are token-level probes.
+        case: The response with its sources. If long sources are read in several windows, each token gets its score from
+            the window that supports it best, as in the detector.
+        objective: Which probes to use, "token" or "response". Default: "token" if there are token-level probes.
         marked: Spans of the response to mark.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The records of an analysis: findings (a result row and its place in the plot), peaks, comparisons."""
+"""The records of an analysis: findings (each a result row and its place in a plot), peaks and comparisons."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ class ProbeFinding:
     """One point of a plot. `at` is its place (sublayer, half, kind, training set …), and `row` has the measurements.
 
     The `seconds` of the row are 0, because the activations are already computed and no model runs. `model` identifies
-    the base model (`inference.artifact.Base`, and its number of weights), and `training` identifies the probes.
+    the base model (as `inference.artifact.Base` does, with its number of weights), and `training` identifies the
+    probes.
     """
 
     analysis: str
@@ -62,12 +63,12 @@ class ProbeFinding:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The peak of a curve over sublayers on the test part, and where the curve first reaches `share` of the peak.
+    """The highest value of a metric over sublayers (test part), and the `first` sublayer with `share` of this peak.
 
-    Sublayers are numbered from 0, where 2l is the attention of block l. `low` and `high` are the bootstrap interval of
+    Sublayers are numbered from 0, and 2l is the attention of block l. `low` and `high` are the bootstrap interval of
     `first`. `floor` is the value of a baseline that flags everything. `first_above_floor` is the first sublayer that
     covers `share` of the way from the floor to the peak, or None if the peak is not above the floor. `chosen` is the
-    sublayer that is best on the validation part, and `chosen_value` is its value on the test part.
+    best sublayer on the validation part, and `chosen_value` is the value of that sublayer on the test part.
     """
 
     analysis: str
@@ -104,17 +105,17 @@ class Analysis:
 
 
 def weights_of(model: LocalModel) -> int:
-    """Return the number of weights of a model. Shared weights are counted only once."""
+    """Count the weights of a model. Shared weights count only once."""
     return sum(int(p.numel()) for p in model.model.parameters())
 
 
 def name_of(model: LocalModel) -> str:
-    """Return the name of a model in results, which is the last part of its folder, or the hub's name."""
+    """Name a model in results, by the last part of its folder or by its name on the hub."""
     return Path(model.name).name if Path(model.name).exists() else model.name
 
 
 def place_of(subset: ProbeSubset | None, objective: str) -> At:
-    """Return the place of one or several probes in plots and tables. None means a baseline that flags everything."""
+    """Say where one or several probes belong in plots and tables. None stands for a baseline that flags everything."""
     if subset is None:
         return {"objective": objective, "view": ALL_POSITIVE, "half": "none", "layer": None, "sublayer": None}
     sublayer = subset.sublayer
@@ -125,12 +126,12 @@ def place_of(subset: ProbeSubset | None, objective: str) -> At:
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """Measures evaluations for an analysis and adds the findings to it.
+    """Measures evaluations, and adds the findings to an analysis.
 
     Attributes:
         analysis: The analysis to add to.
         model: The base model.
-        dataset: The data set whose test part is evaluated.
+        dataset: Evaluations are about the test part of this data set.
         config: The options of the analysis.
     """
 
@@ -140,13 +141,13 @@ class Recorder:
     config: AnalysisConfig
 
     def add(self, at: At, evaluation: Evaluation, training: dict[str, Any] | None = None, *, group: str = "") -> None:
-        """Add a finding.
+        """Measure an evaluation and add it as a finding.
 
         Args:
-            at: The place of the finding in the analysis. `at["objective"]` determines the metrics.
+            at: Where the finding belongs in the analysis. `at["objective"]` determines the metrics.
             evaluation: The judgements.
             training: How the probes were trained. None for a baseline.
-            group: The judged group of examples. "" for all examples.
+            group: Which group of examples was judged. "" for all examples.
         """
         config, data, trained = self.config, evaluation.data, training or {}
         base = {**asdict(base_of(self.model)), "name": name_of(self.model), "parameters": weights_of(self.model)}
@@ -165,20 +166,20 @@ class Recorder:
 def compare_findings(
     evaluations: Sequence[Evaluation], metric: str, config: AnalysisConfig
 ) -> list[DetectorComparison]:
-    """Return exact tests of every two evaluations, with Bonferroni's correction for their number."""
+    """Compare every two evaluations by an exact test, with Bonferroni's correction for the number of tests."""
     return correct([compare_pair(a, b, metric, config.settings) for a, b in combinations(evaluations, 2)])
 
 
 def encode_records(analysis: Analysis) -> str:
-    """Return findings, peaks and comparisons as JSON Lines."""
+    """Convert findings, peaks and comparisons to JSON Lines."""
     return "".join(encode(r) + "\n" for r in (*analysis.findings, *analysis.peaks, *analysis.comparisons))
 
 
 def read_records(path: Path) -> Analysis:
-    """Read the analysis from a file of `encode_records`.
+    """Read an analysis from a file that `encode_records` made.
 
     Raises:
-        DataError: A line has any other content.
+        DataError: A line has other content.
     """
     records: dict[type, list[Any]] = {ProbeFinding: [], Peak: [], DetectorComparison: []}
     hint = "records of analyses are written by `veridical analyse --out`"

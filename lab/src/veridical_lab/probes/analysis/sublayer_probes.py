@@ -1,4 +1,4 @@
-"""Fit probes of all sublayers once, and evaluate each probe, or several together, on a test part."""
+"""Fit the probes of all sublayers once, and evaluate them on a test part, each by itself or several together."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ALL_POSITIVE = "flag all"
 
 
 def type_of(sublayer: int) -> str:
-    """Return the type of a sublayer in its block: "attention" or "feed-forward"."""
+    """Tell whether a sublayer is the "attention" or the "feed-forward" part of its block."""
     return SUBLAYER_TYPES[sublayer % 2]
 
 
@@ -49,7 +49,7 @@ def _evaluation(
     judgements: Mapping[str, Judgement],
     thresholds: Mapping[str, float],
 ) -> Evaluation:
-    """Return the evaluation on the whole test part; cases without a judgement (by id) could not be encoded."""
+    """Evaluate judgements (by case id) on the whole test part. Cases without a judgement could not be encoded."""
     examples = dataset.parts["test"]
     unread = ("it could not be read",)
     all_judgements = [
@@ -63,7 +63,7 @@ def _evaluation(
 
 
 def all_positive(dataset: ProbeDataset, objective: str) -> Evaluation:
-    """Return the evaluation of a baseline that flags everything. A probe must be better than this."""
+    """Evaluate a baseline that flags everything. A probe must be better than this baseline."""
     judgements = {}
     for example in dataset.parts["test"]:
         case = example.case
@@ -74,13 +74,13 @@ def all_positive(dataset: ProbeDataset, objective: str) -> Evaluation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProbeSubset:
-    """One probe, or several probes with their ensemble.
+    """One probe, or several probes and the ensemble that combines them.
 
     Attributes:
         name: The name of the subset in results.
-        indices: The indices of these probes among all probes.
+        indices: Where these probes are among all probes.
         sublayer_type: "attention", "feed-forward" or "all".
-        probes: Only these probes.
+        probes: The probes themselves.
     """
 
     name: str
@@ -94,19 +94,20 @@ class ProbeSubset:
         return self.probes.sublayers[0] if len(self.indices) == 1 else None
 
     def scores(self, each: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Combine the scores of all probes, (probes, tokens or 1), into those of this subset, (tokens or 1,)."""
+        """Combine the scores of this subset, (tokens or 1,), chosen from those of all probes, (probes, tokens or 1)."""
         return np.asarray(self.probes.combine(each[list(self.indices)]), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SublayerProbes:
-    """A probe per sublayer, fitted on the training part of a data set.
+    """A probe for each sublayer, fitted on the training part of a data set.
 
     Attributes:
-        dataset: The data set of the fit.
+        dataset: The data set on which the probes were fitted.
         probes: All probes.
-        scores: The scores by these probes of the training and the validation part.
-        f1: The best F1 of each probe on the validation part, by token or response. *Shape:* (probes,)
+        scores: The scores that the probes give to the training and the validation part.
+        f1: The highest F1 that each probe can reach on the validation part, over tokens or responses. *Shape:*
+            (probes,)
         training: A record of how the probes were fitted.
         config: The options of the analysis.
     """
@@ -129,7 +130,7 @@ class SublayerProbes:
         return ProbeSubset(name or f"sublayer {sublayer}", (index,), type_of(sublayer), self.probes.only(sublayer))
 
     def ensemble(self, sublayer_type: str = "all") -> ProbeSubset | None:
-        """Return the ensemble of all probes or of one type, or None if there are fewer than two probes."""
+        """Fit the ensemble of all probes, or of those of one type. None if there are fewer than two."""
         sublayers = self.probes.sublayers
         indices = [i for i, s in enumerate(sublayers) if sublayer_type in (type_of(s), "all")]
         if len(indices) < 2:
@@ -143,17 +144,18 @@ class SublayerProbes:
         return ProbeSubset(f"ensemble of {sublayer_type}", tuple(indices), sublayer_type, probes)
 
     def subsets(self, *, by_type: bool = True) -> list[ProbeSubset]:
-        """Return each probe and the ensemble of all probes.
+        """List each single probe and the ensemble of all probes.
 
-        If `by_type` is set, also return the ensembles of attention and of feed-forward sublayers.
+        With `by_type`, also list the ensembles of attention and of feed-forward sublayers.
         """
         ensembles = [self.ensemble(t) for t in (*(SUBLAYER_TYPES if by_type else ()), "all")]
         return [*(self.single(i) for i in range(len(self.f1))), *(e for e in ensembles if e is not None)]
 
     def thresholds_of(self, subset: ProbeSubset) -> dict[str, float]:
-        """Fit thresholds on the validation part of the probes' data set, by the level of a metric.
+        """Fit thresholds on the validation part of the probes' data set, one for each level of metrics.
 
-        Each threshold is the best for its metric: F1 over responses, F1 over white-space tokens, and F1-Sp.
+        The threshold of "response" is best for F1 over responses, that of "token" for F1 over white-space tokens, and
+        that of "span" for F1-Sp.
         """
         scores = {i: subset.scores(self.scores[i]) for i in self.dataset.valid.tolist()}
         judged = judgements_of(self.dataset.sequences, scores, self.probes.objective)
@@ -162,7 +164,7 @@ class SublayerProbes:
     def evaluate(
         self, subset: ProbeSubset, dataset: ProbeDataset, scores: ScoresBySequence, thresholds: Mapping[str, float]
     ) -> Evaluation:
-        """Evaluate a subset on the test part of `dataset`, given all probes' scores of that part."""
+        """Evaluate a subset on the test part of `dataset`. `scores` are the scores of all probes there."""
         objective = self.probes.objective
         name = f"{self.probes.kind} {objective} probe of {self.dataset.name}, {subset.name}"
         of_subset = {i: subset.scores(scores[i]) for i in dataset.test.tolist()}
@@ -177,7 +179,7 @@ class SublayerProbes:
 
 
 def fit_sublayers(dataset: ProbeDataset, objective: str, config: AnalysisConfig, **about: Any) -> SublayerProbes:
-    """Fit a probe on every sublayer. `about` is added to the record of the training."""
+    """Fit a probe on every sublayer. `about` is added to the record of this training."""
     options = replace(config.options, objective=objective)
     train, valid = dataset.train, dataset.valid
     started = time.perf_counter()

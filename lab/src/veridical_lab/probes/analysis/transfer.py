@@ -1,7 +1,7 @@
-"""Measure the transfer between data sets: N training sets by N test sets (CH-Wang et al. 2024, Tables 6 and 8).
+"""Train probes on each of N data sets and test them on all N (CH-Wang et al. 2024, Tables 6 and 8).
 
-All probes are on one model. Thresholds come from the validation part of the training set, so nothing of the test set is
-used.
+All probes are on one model. Thresholds are fitted on the validation part of the training set, so nothing is learned
+from the test set.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def analyse_transfer(
 
     Args:
         model: The language model to probe.
-        data: The labelled data (NAME:PATH) by name, two or more.
+        data: Two or more sets of labelled data (NAME:PATH), by name.
         config: The options of the analysis.
-        mixtures: Even mixtures of data sets to also train on, written "a+b".
-        equal: Whether to train on equally many responses of each set, as many as the smallest set has, in whole
-            documents (Table 8).
+        mixtures: Also train on these even mixtures of data sets, written "a+b".
+        equal: Whether to train on equally many responses of each set (Table 8). These are about as many as the smallest
+            set has, in whole documents.
 
     Raises:
-        InputError: No objective has labels in two or more sets, or a mixture names unknown sets.
+        InputError: Fewer than two sets have the same kind of labels, or a mixture names unknown sets.
     """
     if len(data) < 2:
         raise InputError(f"{len(data)} data set is named", hint="transfer takes two or more")
@@ -84,7 +84,7 @@ def analyse_transfer(
 
 
 def _test_on_all(fitted: SublayerProbes, records: Mapping[str, Recorder]) -> None:
-    """Add findings of the best sublayer and the ensemble of one training set on all test parts."""
+    """Test the best sublayer and the ensemble of one training set on all test parts, and add the findings."""
     subsets = [fitted.single(fitted.best, "best sublayer"), fitted.ensemble() or fitted.single(0, "ensemble of all")]
     with_thresholds = [(subset, fitted.thresholds_of(subset)) for subset in subsets]
     for name, record in records.items():
@@ -96,7 +96,7 @@ def _test_on_all(fitted: SublayerProbes, records: Mapping[str, Recorder]) -> Non
 
 
 def sample_documents(dataset: ProbeDataset, sequences: Indices, count: int, seed: int) -> Indices:
-    """Return at most `count` of `sequences`, as whole documents in an order drawn by `seed`."""
+    """Draw at most `count` of `sequences`, in whole documents. The seed determines the order of documents."""
     by_document: dict[str, list[int]] = {}
     for i in sequences.tolist():
         name = document_of(dataset.sequences.examples[int(dataset.sequences.example_of[i])])
@@ -112,15 +112,14 @@ def sample_documents(dataset: ProbeDataset, sequences: Indices, count: int, seed
 def training_mixture(
     name: str, datasets: Mapping[str, ProbeDataset], objective: str, count: int | None, seed: int
 ) -> ProbeDataset:
-    """Return the training data for "a" or "a+b", which are equally many labelled sequences of each data set.
+    """Build the training data for "a" or "a+b", with equally many labelled sequences from each data set.
 
     Args:
         name: The names of the data sets, joined by "+".
         datasets: The data sets by name.
-        objective: The unit that must be labelled: "token" or "response".
-        count: The total number of sequences to train on. Default: all of the smallest member, times the number of
-            members.
-        seed: The random seed of the draw of documents.
+        objective: What must be labelled, "token" or "response".
+        count: Train on at most this many sequences in total. Default: as many of each member as the smallest one has.
+        seed: The random seed for drawing documents.
 
     Returns:
         A data set without a test part.
@@ -163,7 +162,7 @@ def training_mixture(
 
 
 class _ConcatenatedStates:
-    """The states of several data sets, concatenated; each group belongs to one of them."""
+    """The states of several data sets, one after another. Each group is from one data set."""
 
     def __init__(self, parts: Sequence[ActivationStates]) -> None:
         self.parts = parts

@@ -1,1 +1,1 @@
-"""Write answers with several perspectives (Chang et al. 2024): knowledge base, retrieval, task format, generator."""
+"""Write answers with several perspectives (Chang et al. 2024), from arguments in a knowledge base."""

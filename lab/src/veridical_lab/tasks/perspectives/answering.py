@@ -1,6 +1,6 @@
-"""Write answers with several perspectives, which state the arguments of a case.
+"""Write answers that state the arguments of a case, with a passage for each perspective.
 
-They are written by a chat model, or by a guarded local model.
+A chat model writes the answer, or a local model with a detector in the loop.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 UNREAD = ("malformed", "empty", "cut")
-"""Kinds of failures after which a model may be asked passage by passage."""
+"""After these kinds of failures, a model may be asked for one passage at a time."""
 
 _MOST_TOKENS = 1024
 SIDES = {"pro": "in favour", "support": "in favour", "con": "against", "undermine": "against"}
@@ -56,9 +56,9 @@ class Answer:
     """An answer with several perspectives.
 
     Attributes:
-        introduction: A sentence that leads from the question to the perspectives. It is not checked.
-        checked: The passages as the response of a case, with the findings of detectors, both after the revision if
-            there is one.
+        introduction: A sentence that leads from the question to the perspectives. It is not checked by detectors.
+        checked: The passages as the response of a case, with the findings of detectors. If there was a revision, both
+            are from after it.
         revised: The revisions of the passages.
     """
 
@@ -78,9 +78,9 @@ class Answer:
 
 
 def answer_tokens(case: Case) -> int:
-    """Return how many tokens are enough for an answer that states the sources of a case: four for each word, plus 96.
+    """Estimate how many tokens an answer that states all sources of a case needs: four for each word, plus 96.
 
-    A fixed number that is enough for every answer would be too large for small models.
+    The estimate is at most 1024. A fixed number that is enough for every answer would be too large for small models.
     """
     return min(_MOST_TOKENS, 96 + 4 * sum(len(words(source.text)) for source in case.sources))
 
@@ -114,18 +114,19 @@ def answer_cases(
     seed: int | None = None,
     max_tokens: int | None = None,
 ) -> list[tuple[Passages, Case] | Failure]:
-    """Let a model answer each case, and return its passages and the case with them as the response, or why this failed.
+    """Let a model answer each case. Return its passages and the case with the passages as response, or why this failed.
 
-    If an answer cannot be read and the model can continue a text (`Request.prefill`), it is asked again for one passage
-    after the other. It is then given the keys of the JSON object and only writes the values.
+    If an answer cannot be read and the model can continue a text (`Request.prefill`), the model is asked for one
+    passage after the other. It is then given the keys of the JSON object and only writes the values.
 
     Args:
         model: The chat model.
-        cases: The cases, whose sources have perspectives, as `retrieve` makes them.
-        temperature: The sampling temperature, where 0 is greedy. Chang et al. 2024, §4.1, also sample at 0.7.
+        cases: The cases to answer. Their sources must have perspectives, as in the cases that `retrieve` makes.
+        temperature: The sampling temperature. 0 always takes the likeliest token. Chang et al. 2024, §4.1, also sample
+            at 0.7.
         seed: The seed for sampling.
-        max_tokens: The largest number of tokens in an answer, or in each passage if passages are written one by one. A
-            text that reaches this limit counts as a failure. Default: `answer_tokens`.
+        max_tokens: An answer, or each passage if passages are written one by one, may have at most this many tokens. A
+            text that reaches the limit counts as a failure. Default: `answer_tokens`.
     """
     requests = [answer_request(case, temperature=temperature, seed=seed, max_tokens=max_tokens) for case in cases]
     if reads_bare_tasks(model):
@@ -156,9 +157,9 @@ def _written(case: Case, passages: Passages, request: Request) -> Case:
 
 
 def _by_passages(model: ChatModel, cases: Sequence[Case], requests: Sequence[Request]) -> list[Passages | None]:
-    """Let the model write the values of each answer, key by key; return None where a value cannot be read.
+    """Let the model write the values of each answer, key by key. None for an answer with a value that cannot be read.
 
-    Only the first sentence of the introduction is used; it is not checked.
+    Only the first sentence of the introduction is used.
     """
     names = [(INTRODUCTION, *perspectives_of(case)) for case in cases]
     fields: list[dict[str, str]] = [{} for _ in cases]
@@ -197,11 +198,12 @@ def revise_answer(
     *,
     threshold: float | Mapping[str, float] | None = None,
 ) -> tuple[Revised, Revised]:
-    """Revise the unsupported parts of a written case, then insert the arguments that it leaves out.
+    """Revise the unsupported parts of an answer, then insert the arguments that the answer leaves out.
 
-    `passages` are the passages of the response, and each argument is inserted in the passage on its perspective.
-    `checker` finds both the unsupported parts and the omitted arguments. `threshold` is the same as for `revise`. The
-    second revision starts from the text of the first one, and its text is final.
+    `case` has the answer as its response, and `passages` are the passages of the answer. Each argument is inserted into
+    the passage on its perspective. `checker` finds both the unsupported parts and the omitted arguments, with
+    `threshold` as in `revise`. The second revision starts from the text of the first one, and its text is the final
+    one.
     """
     (first,) = revise([case], checker, reviser, threshold=threshold)
     places = {name: carry(span, first.revision.edits) for name, span in passages.spans.items()}
@@ -211,7 +213,7 @@ def revise_answer(
 
 
 def guarded_passages(case: Case, guard: Guard) -> Passages:
-    """Let a local model write an answer passage by passage, with a detector in the loop.
+    """Let a local model write an answer, one passage at a time, with a detector in the loop.
 
     Each perspective has its own prompt, with its arguments as the sources. Passages are plain text, so that the
     detector monitors sentences and not JSON. The introduction is a fixed sentence.

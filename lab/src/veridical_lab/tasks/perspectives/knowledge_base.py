@@ -1,4 +1,4 @@
-"""Store topics, their perspectives and arguments in a knowledge base: one SQLite file with full-text search."""
+"""Keep topics with their perspectives and arguments in a knowledge base: one SQLite file with full-text search."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ _DEMANDS = frozenset(  # words for what should be done about a topic; they weigh
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The size of a knowledge base.
+    """How large a knowledge base is.
 
-    `one_sided` is the number of topics that have arguments for one perspective only.
+    `one_sided` counts topics whose arguments are all for the same perspective.
     """
 
     topics: int
@@ -73,7 +73,7 @@ class FoundArgument:
 
 
 class KnowledgeBase:
-    """Reads the knowledge base in a file.
+    """Reads a knowledge base from a file.
 
     Raises:
         DataError: There is no such file, or it is not a knowledge base.
@@ -105,7 +105,7 @@ class KnowledgeBase:
 
     @classmethod
     def build(cls, path: str | Path, topics: Iterable[Topic]) -> KnowledgeBase:
-        """Write a knowledge base and open it. If something fails, nothing is written.
+        """Write a knowledge base to a file and open it. If something fails, nothing is written.
 
         Raises:
             InputError: There are no topics, or two topics have the same id.
@@ -131,7 +131,7 @@ class KnowledgeBase:
         return cls(path)
 
     def size(self) -> Size:
-        """Count topics, arguments and perspectives."""
+        """Count topics, arguments, perspectives and one-sided topics."""
         counts = self._rows("SELECT topic, COUNT(*), COUNT(DISTINCT perspective) FROM arguments GROUP BY topic")
         perspectives = self._rows("SELECT COUNT(DISTINCT perspective) FROM arguments")[0][0]
         return Size(len(counts), sum(n for _, n, _ in counts), perspectives, sum(sides < 2 for _, _, sides in counts))
@@ -142,7 +142,7 @@ class KnowledgeBase:
             yield self._topic(number)
 
     def topic(self, query: str) -> Topic:
-        """Return the topic with this id or text, or otherwise the topic that the query is about (`match`).
+        """Find the topic with this id or text, or else the topic that the query is about (`match`).
 
         Raises:
             InputError: There is no such topic. The hint names the closest topics.
@@ -153,11 +153,11 @@ class KnowledgeBase:
         return topic
 
     def match(self, query: str) -> tuple[Topic | None, float]:
-        """Return the topic that matches a query best, and its score in [0, 1]. If no word matches, return None and 0.
+        """Find the topic that matches a query best, with its score in [0, 1]. If no word matches, return None and 0.
 
-        The score is 1 if the query is the id or the text of a topic, or if all of its content words (stems) are in the
-        topic's text and one of its arguments. Otherwise, it is the harmonic mean of two proportions, in which rare
-        words have more weight:
+        The score is 1 if the query is the id or the text of a topic, or if the topic's text together with one of its
+        arguments has all content words (stems) of the query. Otherwise, the score is the harmonic mean of two
+        proportions, in which rare words have more weight:
 
         * how many of the query's content words are in the topic's text or in one of its arguments;
         * how many words of the topic's text are in the query.
@@ -208,7 +208,7 @@ class KnowledgeBase:
         return (None, 0.0) if best_number is None else (self._topic(best_number), best[0])
 
     def search(self, query: str, limit: int = 10) -> list[FoundArgument]:
-        """Return the arguments that match a query, best first (BM25 over stems). Ties are in the order of insertion."""
+        """Find the arguments that match a query, best first (BM25 over stems). Ties are in the order of insertion."""
         columns = "arguments.id, arguments.perspective, arguments.text, arguments.paraphrases"
         rows = self._rows(
             f"SELECT topics.id, topics.text, {columns} FROM argument_words "
@@ -220,7 +220,7 @@ class KnowledgeBase:
         return [FoundArgument(_argument(*argument), id, text) for id, text, *argument in rows]
 
     def _counts(self, query: str) -> dict[str, int]:
-        """Count the arguments and topics that have each content word of the query; return them, rarest first."""
+        """Count the arguments and topics that have each content word of the query. The rarest words come first."""
         tables = ("argument_words", "topic_words")
         sql = " + ".join(f"(SELECT COUNT(*) FROM {table} WHERE {table} MATCH ?1)" for table in tables)
         counts = {}
@@ -272,7 +272,7 @@ def _argument(id: str, perspective: str, text: str, paraphrases: str) -> Argumen
 
 
 def _content_words(text: str) -> list[str]:
-    """Return the distinct lower-case words of a text that name its topic; all its words if none does."""
+    """Find the distinct words of a text, in lower case, that can name its topic, or all of its words if none can."""
     distinct = list(dict.fromkeys(span.of(text).casefold() for span in words(text)))
     return [word for word in distinct if word not in STOP_WORDS and word not in _NO_TOPIC] or distinct
 
@@ -282,12 +282,12 @@ def _stems(text: str) -> set[str]:
 
 
 def _stem(word: str) -> str:
-    """Return the stem of a word; capitalism and capitalist have one of their own, which is not that of capital."""
+    """Stem a word. Words like "capitalism" and "capitalist" share a stem, which is not that of "capital"."""
     return _BELIEF.sub(r"\1ism", word) if _BELIEF.fullmatch(word) else stem(word)
 
 
 def _match(counts: Mapping[str, int]) -> str:
-    """Return the full-text query: any of the words, rarest first, up to `_MOST_MATCHES` matches in all."""
+    """Write a full-text query for any of the words, rarest first, up to `_MOST_MATCHES` matches in all."""
     chosen: list[str] = []
     matches = 0
     for word, count in counts.items():

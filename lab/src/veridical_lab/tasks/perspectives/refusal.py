@@ -1,8 +1,8 @@
-"""Measure how reliably a knowledge base refuses questions on topics that it does not have (Chang et al. 2024, §2).
+"""Measure how reliably a knowledge base refuses questions about topics that it lacks (Chang et al. 2024, §2).
 
-`questions.csv` has three kinds of question: on topics of `perspectrum` in other words ("on"), everyday questions
-("off"), and questions on controversial topics that it does not have ("lacking"). Half of the questions of each kind are
-used to choose the threshold, and the others to measure it.
+`questions.csv` has three kinds of questions: questions about topics of `perspectrum` in other words ("on"), everyday
+questions ("off"), and questions about controversial topics that `perspectrum` lacks ("lacking"). The threshold is
+chosen on half of the questions of each kind, and measured on the other half.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Share = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question of one of `KINDS`. For a question of the kind "on", `topic` is the id of its topic."""
+    """A question of one of `KINDS`. If the kind is "on", `topic` is the id of the topic."""
 
     kind: str
     topic: str
@@ -38,14 +38,16 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """How a knowledge base reacts to questions. Proportions have their Wilson intervals, as (value, low, high).
+    """How often a knowledge base matches questions. Proportions have Wilson intervals, as (value, low, high).
 
     Attributes:
-        threshold: The lowest score that counts as a match, chosen for a recall of 0.9 on half of the questions.
-        matched: The proportion of the other questions "on" a topic that match a topic.
-        right: The proportion of these questions that match their own topic, or a topic that shares an argument with it.
-        false_matches: The proportion of the other questions "off" or "lacking" that match a topic.
-        counts: The number of measured questions of each kind.
+        threshold: A score from this one on counts as a match. It was chosen for a recall of 0.9 on half of the
+            questions.
+        matched: The proportion of the other "on" questions that match a topic.
+        right: The proportion of the other "on" questions that match their own topic, or a topic that shares an argument
+            with it.
+        false_matches: The proportion of the other "off" and "lacking" questions that match a topic.
+        counts: On how many questions of each kind this was measured.
     """
 
     threshold: float
@@ -58,7 +60,7 @@ class Refusals:
 def read_questions(path: str | Path | None = None) -> list[Question]:
     """Read questions from a CSV file with the columns kind, topic and question.
 
-    If you do not pass a path, the lab's own file is read.
+    Without a path, the laboratory's own file is read.
     """
     own = files("veridical_lab.tasks.perspectives") / "questions.csv"
     try:
@@ -79,7 +81,8 @@ def measure_refusals(base: KnowledgeBase, questions: Iterable[Question]) -> Refu
     """Choose a threshold on every second question of each kind, and measure it on the other questions.
 
     Raises:
-        DataError: There are fewer than two questions on topics of the knowledge base, or no other questions.
+        DataError: There are fewer than two "on" questions, or fewer than two "off" and fewer than two "lacking"
+            questions.
     """
     groups = topic_groups(base.topics())
     by_kind: dict[str, list[tuple[float, bool]]] = {kind: [] for kind in KINDS}

@@ -1,4 +1,4 @@
-"""Retrieve arguments: from a question to a case with the same number of arguments for each perspective."""
+"""Retrieve arguments for a question, the same number for each perspective, and make a case of them."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ __all__ = ["ArgumentStore", "retrieve"]
 
 
 class ArgumentStore(Protocol):
-    """A source of arguments: a `KnowledgeBase`, or anything else with this method."""
+    """Where arguments come from: a `KnowledgeBase`, or anything else with this method."""
 
     def topic(self, query: str) -> Topic:
-        """Return the topic that `query` names or is about.
+        """Find the topic that `query` names or is about.
 
         Raises:
-            InputError: There is none.
+            InputError: There is no such topic.
         """
         ...
 
 
 def retrieve(store: ArgumentStore, question: str, *, arguments: int | None = None, seed: int = 0) -> Case:
-    """Draw arguments, and return a case without a response, which has these arguments as sources that must be covered.
+    """Draw arguments, and make a case with these arguments as sources that must be covered, and without a response.
 
-    The draw depends only on the seed and the topic's id (Chang et al. 2024, §4.1).
+    For a given `arguments`, the draw depends only on the seed and the id of the topic (Chang et al. 2024, §4.1).
 
     Args:
-        store: The store from which the arguments come.
+        store: Where the arguments come from.
         question: A topic, or a question about a topic. It becomes the question of the case.
-        arguments: The number of arguments for each perspective. Default: drawn from 1 to 3.
+        arguments: How many arguments to draw for each perspective. Default: a number drawn from 1 to 3.
         seed: The random seed.
 
     Raises:

@@ -1,8 +1,8 @@
 """Read and write the key-value format of the task (Chang et al. 2024, appendix B): one JSON object in, one out.
 
-The input has the key question, and a key for each perspective with its arguments. For a classifier of errors, it also
-has the response. The output has the key introduction, and a key for each perspective with its passage. For a chat
-model, the input is part of a prompt. A model that was tuned on the task needs no prompt.
+The input has the key question, and a key for each perspective with its arguments. For a classifier of errors, the input
+has the response, too. The output has the key introduction, and a key for each perspective with its passage. For a chat
+model, the input is part of a prompt, but a model that was tuned on the task reads the input alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 INTRODUCTION = "introduction"
 VALUE_ENDS = ('",', '"}', '" }', '"\n', '" \n', '"]')
-"""Strings that end the value of a key. Inside a value JSON escapes quotes, so only `\\",` can be in there."""
+"""Strings that end the value of a key. Inside a value, JSON escapes quotes, so only `\\",` can occur there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class Passages:
 
     @property
     def response(self) -> str:
-        """The passages with an empty line between them, which are checked against the arguments."""
+        """The passages, with an empty line between them. This text is checked against the arguments."""
         return "\n\n".join(self.passages.values())
 
     @property
     def spans(self) -> dict[str, Span]:
-        """The place of each passage in the response."""
+        """Where each passage is in the response."""
         places, start = {}, 0
         for name, text in self.passages.items():
             places[name] = Span(start, start + len(text))
@@ -57,11 +57,11 @@ class Passages:
 
 
 def perspectives_of(case: Case) -> dict[str, list[str]]:
-    """Return the texts of the sources by perspective, both in order.
+    """Group the texts of the sources by perspective, in order.
 
     Raises:
-        InputError: A source has no perspective, or a perspective with the name of another key, or there are fewer than
-            two perspectives.
+        InputError: A source has no perspective, a perspective is called like another key, or there are fewer than two
+            perspectives.
     """
     groups: dict[str, list[str]] = {}
     for source in case.sources:
@@ -79,7 +79,7 @@ def perspectives_of(case: Case) -> dict[str, list[str]]:
 
 
 def task_input(case: Case) -> str:
-    """Return the input for a model. If the case has a response, it is included for a classifier of errors.
+    """Write the input for a model. If the case has a response, the input includes it, for a classifier of errors.
 
     >>> from veridical.records.types import Source
     >>> print(task_input(Case("1", "", (Source("a", "It is fast.", "pro"), Source("b", "It is loud.", "con")), "Fly?")))
@@ -92,7 +92,7 @@ def task_input(case: Case) -> str:
 
 
 def task_target(passages: Passages) -> str:
-    """Return the output that a model should write.
+    """Write the output that a model should produce.
 
     >>> task_target(Passages("Views differ.", {"pro": "It is fast.", "con": "It is loud."}))
     '{"introduction": "Views differ.", "pro": "It is fast.", "con": "It is loud."}'
@@ -101,7 +101,7 @@ def task_target(passages: Passages) -> str:
 
 
 def target_so_far(fields: Mapping[str, str], name: str) -> str:
-    """Return the beginning of the output: `fields`, then the key `name` up to where its value begins.
+    """Write the beginning of the output: `fields`, then the key `name` up to where its value begins.
 
     >>> print(target_so_far({"introduction": "Views differ."}, "pro"))
     {"introduction": "Views differ.", "pro": "
@@ -112,7 +112,7 @@ def target_so_far(fields: Mapping[str, str], name: str) -> str:
 def read_value(text: str) -> str | None:
     r"""Read the value that a model wrote after `target_so_far`, up to one of `VALUE_ENDS`.
 
-    Return None if this fails.
+    Return None if the value cannot be read or has no words.
 
     >>> read_value(r'They say \"no\".'), read_value('No."'), read_value('{"pro": "No.'), read_value(" ")
     ('They say "no".', 'No.', None, None)
@@ -131,7 +131,7 @@ def read_value(text: str) -> str | None:
 def read_target(text: str, perspectives: Sequence[str]) -> Passages | str:
     """Read a model's output, or return why it cannot be read.
 
-    The function never guesses, and it refuses a partial output.
+    Nothing is guessed, and a partial output is refused.
 
     >>> read_target('{"introduction": "Views differ.", "pro": "It is fast."}', ["pro", "con"])
     "no passage for 'con'"
