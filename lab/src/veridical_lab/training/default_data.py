@@ -55,6 +55,7 @@ ENTAILMENT: Mapping[str, int] = {
 """The sets in `entailment/`, and from how many examples of each a pass draws at most."""
 LABELLED: Mapping[str, int] = {"wice": 1120, "summedits": 2340, "conv_fever": 1350, "begin": 280}
 """Labelled sets that also measure the detector. Their test documents are not used here."""
+_COVERAGE: Mapping[str, int] = {"e2e": 100, "argkp": 500, "perspectrum": 600}
 WRITTEN_SETS = ("written", "written_answers", "written_rag", "written_pairs")
 """Statements and answers written for this purpose. In training, contrasts are added (`training.contrasts`)."""
 _RELATIONS = 8_500  # relations, four examples each
@@ -81,7 +82,7 @@ def part_of(
     the English pairs from which they were translated.
 
     Args:
-        data: The folder with the public sets, in `entailment/`, `languages/`, `plain/`, `wikipedia/` and `written/`.
+        data: The folder with the public sets, each in a folder of its name.
         part: "train" or "valid".
         seed: The random seed for drawing examples and errors.
         share: Draw this fraction of each set.
@@ -92,9 +93,9 @@ def part_of(
         progress: Called with a line of text after each group of sets.
 
     Raises:
-        InputError: `data` lacks one of these folders.
+        InputError: `data` lacks a folder.
     """
-    for folder in ("entailment", "languages", "plain", "wikipedia", "written"):
+    for folder in ("entailment", "languages", "plain", "wikipedia", "written", *LABELLED, *_COVERAGE):
         if not (data / folder).is_dir():
             raise InputError(f"there is no {folder!r} in {data}", hint="the folder with the public data sets")
     draw = partial(_draw, seed=seed, share=share)
@@ -118,7 +119,7 @@ def part_of(
         sets[name] = draw_pairs(split_by_document(read(f"{name}:{data / name}"))[part], most)
     references = split_by_document(read(f"e2e:{data / 'e2e'}"))[part]
     sets["e2e"] = draw(slot_errors(references, seed), 375)
-    for name, most in (("e2e", 100), ("argkp", 500), ("perspectrum", 600)):
+    for name, most in _COVERAGE.items():
         examples = draw(split_by_document(read(f"{name}:{data / name}"))[part], 2000)
         sets[f"{name}_swapped"] = _balanced((pair for e in examples for pair in swapped(e)), round(share * most), seed)
     progress(f"{_count(sets)} with labelled sets")

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["CHECKPOINT", "Sets", "TokenTraining", "TrainingStopped", "train_tokens"]
 
 Sets = Mapping[str, Sequence[Example]]
+_Judged = dict[str, list[tuple[Example, ScoredResponse]]]  # validation examples with their logits, by set
 _WARMUP = 150  # steps, where the number of tokens is given
 
 
@@ -125,6 +126,8 @@ class _Training(TrainingLoop):
         self.fractions = dict(FRACTIONS) if validation is None else None
         self._epochs: dict[int, list[list[list[int]]]] = {}  # the batches of the latest pass
         self.validation: dict[str, list[Example]] = {}
+        self._latest: _Judged = {}  # of the latest evaluation
+        self._of_best: _Judged = {}  # of the best one; empty after resuming
         self._draw: Callable[[int], Sets] | None = None
         if not callable(data):
             parts = self._parts(data, validation)
@@ -269,7 +272,7 @@ class _Training(TrainingLoop):
         loss, auxiliary = self.network.loss(rows, self.class_weights), self._auxiliary_loss(step)
         return loss if auxiliary is None else loss + auxiliary, tokens
 
-    def judged(self) -> dict[str, list[tuple[Example, ScoredResponse]]]:
+    def judged(self) -> _Judged:
         """Score the validation examples of each data set with the current network."""
         self.model.model.train(False)
         # a new engine: the fused optimiser changes weights unnoticed, and an engine keeps packed copies of them
@@ -284,7 +287,8 @@ class _Training(TrainingLoop):
 
     def figures(self) -> tuple[dict[str, Any], str]:
         """Average the ROC AUC over words and over responses, where labelled, and over the validation data sets."""
-        sets = {name: validation_figures(pairs) for name, pairs in self.judged().items()}
+        self._latest = self.judged()
+        sets = {name: validation_figures(pairs) for name, pairs in self._latest.items()}
         values = [[v for v in (f["unit_roc_auc"], f["roc_auc"]) if v is not None] for f in sets.values()]
         defined = [float(np.mean(of_set)) for of_set in values if of_set]
         if not defined:
@@ -295,6 +299,12 @@ class _Training(TrainingLoop):
             for name, f in sets.items()
         )
         return {"figure": mean, "sets": sets}, f"validation AUC (words / responses) {shown}; mean {mean:.4f}"
+
+    def evaluate(self) -> None:
+        """Evaluate on validation. If the figure is the best so far, keep the weights and what they scored."""
+        super().evaluate()
+        if self.reached.without_gain == 0:
+            self._of_best = self._latest
 
     @property
     def identity(self) -> str:
@@ -314,7 +324,7 @@ class _Training(TrainingLoop):
     def finish(self) -> Path:
         """Fit thresholds and calibration on the validation part, and write the classifier to its folder."""
         self.model.model.requires_grad_(False)
-        judged = self.judged()
+        judged = self._of_best or self.judged()
         scales, notes = fit_scales([pair for pairs in judged.values() for pair in pairs], self.options.criterion)
         for note in notes:
             self.progress(note)
