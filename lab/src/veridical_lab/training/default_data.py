@@ -55,6 +55,7 @@ ENTAILMENT: Mapping[str, int] = {
 """The sets in `entailment/`, and from how many examples of each a pass draws at most."""
 LABELLED: Mapping[str, int] = {"wice": 1120, "summedits": 2340, "conv_fever": 1350, "begin": 280}
 """Labelled sets that also measure the detector. Their test documents are not used here."""
+# sets whose sources must be covered, and how many examples a pass draws
 _COVERAGE: Mapping[str, int] = {"e2e": 100, "argkp": 500, "perspectrum": 600}
 WRITTEN_SETS = ("written", "written_answers", "written_rag", "written_pairs")
 """Statements and answers written for this purpose. In training, contrasts are added (`training.contrasts`)."""
