@@ -155,6 +155,11 @@ def test_records_and_text_load_no_heavy_library() -> None:
     assert not loaded_by(code) & set(HEAVY)
 
 
+def test_the_version_is_printed_without_other_heavy_libraries_than_typer() -> None:
+    loaded = loaded_by("from veridical.cli import main; assert main(['--version']) == 0")
+    assert loaded & set(HEAVY) == {"typer"}
+
+
 @pytest.mark.skipif(not PACKAGED.is_dir(), reason="the default detector is not in this checkout")
 def test_the_default_check_needs_no_heavy_library() -> None:
     loaded = loaded_by("import veridical; veridical.check('a cat', ['a dog'])")

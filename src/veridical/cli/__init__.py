@@ -79,7 +79,7 @@ LAB_COMMANDS = frozenset(
 """The commands of veridical-lab, which may not be installed."""
 
 
-def _app(names: Iterable[str] = ()) -> typer.Typer:
+def _app(names: Iterable[str] | None = None) -> typer.Typer:
     """Return the application with the commands `names` (default: all), without importing the others."""
     application = typer.Typer(
         name="veridical",
@@ -98,11 +98,11 @@ def _app(names: Iterable[str] = ()) -> typer.Typer:
     ) -> None:
         """Find the parts of a generated text that its sources do not support, and what it leaves out of them."""
 
-    for name in names or (*COMMANDS.table, *sorted(COMMANDS.plugins)):
+    for name in (*COMMANDS.table, *sorted(COMMANDS.plugins)) if names is None else names:
         try:
             command = COMMANDS.load(name)
         except InputError as error:  # a broken plugin must not hide the other commands
-            if names:
+            if names is not None:
                 raise
             sys.stderr.write(f"veridical: {visible_line(str(error))}\n")
             continue
@@ -199,7 +199,7 @@ def _run(arguments: list[str] | None) -> int:
                 f"{first_word[0]} is a command of veridical-lab, which is not installed",
                 hint="from a checkout: pip install ./lab",
             )
-        group = get_command(_app(names))
+        group = get_command(_app(names if names or first_word == ["--version"] else None))
         for name in set(names).intersection(SETTABLE):
             add_variables(group.commands[name])
         code = group(arguments, standalone_mode=False, obj=settable_options)
