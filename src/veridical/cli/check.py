@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -81,7 +82,6 @@ def check_command(
     To read the result, see docs/findings.md. It explains outcomes, thresholds, labels and kinds of errors.
     """
     from veridical.detectors import load_detector
-    from veridical.report.html import render_pages
     from veridical.report.terminal import print_report
     from veridical.workflows.checking import DEFAULT_DETECTOR, Maps, check_cases
 
@@ -112,11 +112,16 @@ def check_command(
         for report in reports.values():
             report.add(checked, location)
 
+    def page(checked: Sequence[Checked]) -> Mapping[Path, str]:
+        from veridical.report.html import render_pages
+
+        return render_pages(checked, output.html or Path(), maps=maps or (), heat=heat)
+
     outcomes = deliver(
         results,
         output,
         show=partial(print_report, heat=heat),
-        page=lambda checked: render_pages(checked, output.html or Path(), maps=maps or (), heat=heat),
+        page=page,
         also=add_to_reports,
         total=inputs.total,
     )
@@ -135,8 +140,6 @@ def report_files(output: CheckOutputOptions, inputs: InputOptions) -> dict[Path,
         OutputError: The folder of a report is missing.
     """
     from veridical.records.errors import InputError, OutputError
-    from veridical.report.junit import JUnitReport
-    from veridical.report.sarif import SarifReport
 
     files = [path for path in (output.html, output.junit, output.sarif) if path is not None]
     if len(set(files)) < len(files):
@@ -146,8 +149,12 @@ def report_files(output: CheckOutputOptions, inputs: InputOptions) -> dict[Path,
             raise OutputError(f"cannot write {path}: there is no folder {path.parent}", hint="make it first")
     reports: dict[Path, JUnitReport | SarifReport] = {}
     if output.junit is not None:
+        from veridical.report.junit import JUnitReport
+
         reports[output.junit] = JUnitReport(inputs.response.stem)
     if output.sarif is not None:
+        from veridical.report.sarif import SarifReport
+
         reports[output.sarif] = SarifReport()
     return reports
 
