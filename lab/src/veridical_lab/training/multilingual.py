@@ -48,7 +48,7 @@ __all__ = ["LanguagesTraining", "cut_vocabulary", "fit_located", "location_loss"
 
 _SHARE = 0.2  # of the data that a pass draws
 _LONGEST = (600, 1500)  # characters of all sources, by pass
-_EVERY = 5  # steps between two with questions
+_EVERY = 10  # steps between two with questions
 _QUESTIONS = 8  # of such a step, in one language
 _OTHER_PASSAGES = 0.3  # weight of the loss that compares with windows of other passages
 _NEGATIVES = 4  # windows of the passage that do not have the answer
