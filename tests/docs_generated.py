@@ -1212,7 +1212,7 @@ def annotate_loop() -> str:
 
 
 def rules() -> str:
-    """The rules of the default detector."""
+    """The rules of the default detector, and what is lost without each of them."""
     from veridical.detectors.default.rules import RULES
 
     effects = {
@@ -1225,11 +1225,20 @@ def rules() -> str:
         "contradicted": "is flagged",
         "misplaced": "counts as missing from the sources",
     }
-    lines = ["| rule | where it applies | effect |", "|---|---|---|"]
+    rows = rows_of("rules.jsonl")
+    measured = {row["rule"]: row for row in rows}
+    cells: list[tuple[str, ...]] = []
     for rule in RULES.values():
         effect = next(text for name, text in effects.items() if getattr(rule, name) is not None)
-        lines.append(f"| `{rule.name}` | {rule.about} | {effect} |")
-    return "\n".join(lines)
+        row = measured.get(rule.name)
+        counts = ("–",) * 3 if row is None else tuple(str(row[name]) for name in ("changed", "helps", "harms"))
+        cells.append((f"`{rule.name}`", rule.about, effect, *counts))
+    about = (
+        f"Of {rows[0]['n']:,} validation responses in {rows[0]['sets']} sets: how many scores the rule changes, how "
+    )
+    about += "many responses are decided rightly only with the rule (helps), and how many only without it (harms). "
+    about += f"{rows[0]['date']}."
+    return table("rule | where it applies | effect | changes :| helps :| harms :|", cells, about, commands_of(rows))
 
 
 def option_tables() -> dict[str, tuple[str, Callable[[], str]]]:

@@ -75,7 +75,7 @@ class Default:
     Args:
         path: A folder that `veridical train default` wrote. Default: the folder in the package.
         precision: The form of the encoder: "int8" or "fp32" (ONNX), or "torch" for the encoder's own weights, if the
-            folder has them.
+            folder has them. The encoder for other languages is always in int8.
         reader: Another detector, such as "hf:NAME", whose sentence scores are combined with the detector's own scores.
             Default: the encoder alone.
         weight: The weight of the reader in the combined score, from 0 to 1. Default: 0.5.
@@ -119,7 +119,11 @@ class Default:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Default:
-        """Make the detector for `default[:FOLDER][,OPTION=VALUE]`."""
+        """Make the detector for `default[:FOLDER][,OPTION=VALUE]`.
+
+        Options:
+            precision, reader, weight, without: As in `Default`.
+        """
         spec.accept(("precision", "reader", "weight", "without"), values=1)
         precision = spec.options.get("precision", "int8")
         if spec.value is None and not {"reader", "weight", "without"} & spec.options.keys():
