@@ -162,10 +162,10 @@ def label_names(config: Mapping[str, Any]) -> list[str]:
 
 
 def class_roles(names: Sequence[str], given: str | None, place: object) -> tuple[Role, ...]:
-    """Tell the role of each class of a classifier from its name.
+    """Infer the role of each class of a classifier from the name of the class.
 
-    If the classes have no names, the usual order is assumed: a single class is the probability of consistency, and the
-    second of two classes means supported (as in MiniCheck).
+    Without names, the usual order is assumed: a single output is the probability of consistency, and of two classes the
+    second means supported (as in MiniCheck).
 
     Args:
         names: The names of the classes, in order (`label_names`).

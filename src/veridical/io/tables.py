@@ -149,7 +149,7 @@ def csv_table(
         quoted: Whether a cell may stand in double quotes.
         strict: Whether text after a closing quote is an error.
         names: The names of the columns, for a table without a header.
-        max_bytes: How many characters a cell may have.
+        max_bytes: A cell may have at most this many characters, and a line four times as many.
     """
     with open_text(path, encoding=encoding, newline="") as file:
         try:

@@ -69,9 +69,9 @@ class RateLimiter:
         """Wait before a failed request is tried again.
 
         Args:
-            failures: How often the request had failed before this failure.
+            failures: How many times the request had already failed before.
             requested_wait: How many seconds the server asked to wait. None if it did not ask.
-            all_wait: Whether to make all requests wait, in their next `wait`, instead of blocking here.
+            all_wait: If true, do not wait here. Instead, every request waits the next time that it calls `wait`.
 
         Returns:
             False, without waiting, if the server asks for more than `max_wait`. Otherwise True.

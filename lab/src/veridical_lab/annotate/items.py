@@ -23,10 +23,10 @@ def is_item(example: Example) -> bool:
 
 
 def item_place(item: Example) -> Verdict:
-    """Return the verdict of an item, whose `correction` is the original text.
+    """Return the place that an item asks about, as a verdict. Its `correction` is the text that stood there before.
 
     Raises:
-        InputError: The example is not an item.
+        InputError: The example is not an item, because its gold does not judge exactly one span.
     """
     if not is_item(item):
         raise InputError(

@@ -180,16 +180,16 @@ def cluttered(
 ) -> Iterator[Example]:
     """Add sentences of other documents to the sources of some examples, and yield all examples.
 
-    Sentences are added before and after a source until the source has twice as many words. A source is not changed if
-    responses must cover it or the gold points to it. If `pool` is empty, no source is changed.
+    Sentences are added before and after a source until it has twice as many words, and at least `words_around` more.
+    A source stays as it is if the response must cover it or if an annotation refers to it. If `pool` is empty, no
+    source is changed.
 
     Args:
         examples: The labelled examples, which are read as a stream.
         pool: The sentences to draw from. Sentences that the source or response already has are skipped.
         share: The fraction of examples to change, from 0 to 1.
-        words_around: How many words to add to each source, at least.
-        seed: The random seed. What is drawn depends on the document and the source, so that the cases of a document
-            still share their sources.
+        words_around: Add at least this many words to each source.
+        seed: The random seed. A source that several cases of a document share gets the same sentences in all of them.
     """
     if not 0.0 <= share <= 1.0:
         raise InputError(f"the share is {share:g}", hint="from 0 to 1")

@@ -160,16 +160,16 @@ def _zipped(path: Path, on_bad: OnBad) -> Iterator[Row]:
 
 @dataclass(frozen=True)
 class PairColumns:
-    """Makes the pair of a row. Each part of the pair is in a column of its own.
+    """Builds a pair of premise and hypothesis from a row that has each in a column.
 
     Attributes:
         premise: The column of the premise.
         hypothesis: The column of the hypothesis.
         label: The column of the label.
-        labels: Our label for each label of the set.
+        labels: Maps the labels of the set to ours.
         document: The column that names the document, if there is one.
-        groups: Columns that become groups, each with the name of the group.
-        unlabelled: Whether to keep rows that do not have the column of the label. Nothing is judged in them.
+        groups: Maps columns to the names of the groups that they become.
+        unlabelled: Whether to keep rows without the column of the label. Their pairs have no label.
     """
 
     premise: str = "premise"

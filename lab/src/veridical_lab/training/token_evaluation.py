@@ -111,7 +111,10 @@ def _auc(table: NDArray[np.float64]) -> float | None:
 
 
 def validation_figures(judged: Sequence[tuple[Example, ScoredResponse]]) -> dict[str, Any]:
-    """Count labelled units and responses, and measure ROC AUC over each (None if a class is missing)."""
+    """Count the labelled units and the labelled responses, and compute the ROC AUC of each.
+
+    A ROC AUC is None unless both classes occur.
+    """
     tables = labelled_logits(judged)
     return {
         "units": len(tables["span"]),

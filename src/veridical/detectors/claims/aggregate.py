@@ -133,10 +133,10 @@ class Coverage:
 
 
 def aggregate_coverage(case: Case, to_cover: Sequence[tuple[Source, Span]], results: Sequence[ClaimResult]) -> Coverage:
-    """Compute how well a response covers its sources, by checking each source sentence against the response.
+    """Compute how much a response leaves out, from checks of each source sentence against the response.
 
-    If some sentences of a source cannot be judged, only the sentences of this source that were certainly left out are
-    reported, and only they count as judged.
+    If a sentence of a source could not be judged, only those of its sentences that are clearly left out (score 1) are
+    reported, and all others of this source count as unjudged. The coverage then has no score.
 
     Args:
         case: The case that was checked.

@@ -40,15 +40,15 @@ class SampleChecker(LLMChecker):
 
 
 class SelfCheck:
-    """Compares each sentence with a generator's other answers to the same question (`selfcheck:overlap`).
+    """Checks each sentence against further answers that a chat model gives to the same question (`selfcheck:overlap`).
 
     `hallucination` is the mean score of all sentences. The generator is asked again with the prompt of the case. If the
     case has no prompt, the question is sent together with the history and the sources.
 
     Args:
         generator: The chat model to ask again.
-        checker: The checker that compares a sentence with another answer: a detector (by default word overlap), a
-            `ClaimChecker`, or "yes_no" or "cot", which ask the generator.
+        checker: What compares a sentence with another answer: a detector, a `ClaimChecker`, or "yes_no" or "cot", which
+            ask the generator. Default: word overlap.
         samples: How many answers to sample.
         temperature: The sampling temperature, above 0.
         max_tokens: At most this many tokens are in an answer.
