@@ -466,3 +466,22 @@ def test_a_finding_in_json_names_the_record() -> None:
     (bath,) = (v for v in result.judgements[0].verdicts if v.span.of(result.case.response) == "Bath")
     assert (bath.reason, bath.correction) == ("the source has York, not Bath (orders[17])", "York")
     assert json.loads(bath.evidence[0].span.of(result.case.sources[0].text)) == orders[17]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "reason"),
+    [
+        ("When did the museum open?", "In 1978.", "no source has 1978; the closest passage has “1987”"),
+        ("How much is admission?", "9 euros", "no source has 9 euros; the closest passage has “6 euros”"),
+        ("Who cleans it?", "In 1978.", "nothing in the sources is close to this"),
+        (None, "In 1978.", "nothing in the sources is close to this"),
+        ("When did the museum open?", "Rome is large and old today.", "nothing in the sources is close to this"),
+    ],
+)
+def test_a_short_answer_that_no_source_has_is_explained_by_the_passage_that_is_asked_for(
+    question: str | None, answer: str, reason: str
+) -> None:
+    source = Source("a", "Admission is 6 euros. The museum opened in 1987. Dogs stay outside.")
+    case = Case("1", answer, (source,), question)
+    judged = Judgement("1", "x", verdicts=(Verdict(Span(0, len(answer.rstrip("."))), 0.9),))
+    assert explained(case, judged).verdicts[0].reason == reason

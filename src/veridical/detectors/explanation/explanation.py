@@ -24,6 +24,7 @@ from veridical.text.citations import DANGLING, MISSING, WRONG
 from veridical.text.counterparts import MentionComparison, stated
 from veridical.text.mentions import Mention, Sentence, SentenceIndex, WeightedWord, index_of
 from veridical.text.quantities import in_sentence
+from veridical.text.segment import word_forms
 
 __all__ = ["ABSENCE", "CONTRADICTION", "explained", "likely_label"]
 
@@ -35,7 +36,7 @@ _CLOSEST = 3  # source sentences to compare flagged words with
 _PASSAGES = 2  # most of them to give as evidence
 _ADDS = 0.15  # least share of the weight of all words that a second passage must add to the first
 _NOTHING_NEAR = 1 / 3  # proportion of the weight of flagged words; with no more in common, no passage is near
-_FEW = 4  # words: of a shorter text with nothing in common with the sources it is not said that they lack it
+_FEW = 4  # words: a shorter text with nothing in common with the sources is not said to be absent from them
 _LISTED = 4  # most words that a reason lists
 _LONGEST_JSON = 200_000  # characters: paths in longer JSON are not looked for
 _QUOTE = 60  # most characters that a reason quotes
@@ -204,6 +205,9 @@ class _Explainer:
             edges = Mention("", flagged.span, inside.start, inside.stop - 1, ())
             around = [word.scaled(0.5 + 1 / (1 + edges.distance(word.token_i) / 4)) for word in around]
         closest = [i for i, _ in self.sources.closest(around, _CLOSEST)]
+        if not closest and len(word_forms(self.case.response)) <= _FEW:  # a short answer: look where it would be
+            around = self._asked
+            closest = [i for i, _ in self.sources.closest(around, _CLOSEST)]
         values = compared(self.sources, flagged)
         contradiction = find_contradiction(self.sources, flagged, values, closest)
         if contradiction is not None:
@@ -217,6 +221,12 @@ class _Explainer:
             label = self._likely_label(flagged.span)
         evidence = self._evidence(closest, around)
         return _Explanation(evidence, label, self._placed(reason, evidence))
+
+    @cached_property
+    def _asked(self) -> list[WeightedWord]:
+        """The words of the question."""
+        asked = index_of((self.case.question or "",)).sentences
+        return [word for sentence in asked for word in self.sources.weighted(sentence)]
 
     def _placed(self, reason: str | None, evidence: Sequence[Evidence]) -> str | None:
         """Add the path of the record that the reason is about, if the source is JSON ("orders[17]")."""
