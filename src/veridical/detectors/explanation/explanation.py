@@ -205,7 +205,7 @@ class _Explainer:
             edges = Mention("", flagged.span, inside.start, inside.stop - 1, ())
             around = [word.scaled(0.5 + 1 / (1 + edges.distance(word.token_i) / 4)) for word in around]
         closest = [i for i, _ in self.sources.closest(around, _CLOSEST)]
-        if not closest and len(word_forms(self.case.response)) <= _FEW:  # a short answer: look where it would be
+        if not closest and self._asked:  # a short answer: look where it would be
             around = self._asked
             closest = [i for i, _ in self.sources.closest(around, _CLOSEST)]
         values = compared(self.sources, flagged)
@@ -224,7 +224,9 @@ class _Explainer:
 
     @cached_property
     def _asked(self) -> list[WeightedWord]:
-        """The words of the question."""
+        """The words of the question of a short answer. Empty for a longer response."""
+        if len(word_forms(self.case.response)) > _FEW:
+            return []
         asked = index_of((self.case.question or "",)).sentences
         return [word for sentence in asked for word in self.sources.weighted(sentence)]
 
