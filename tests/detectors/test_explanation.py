@@ -474,6 +474,7 @@ def test_a_finding_in_json_names_the_record() -> None:
         ("When did the museum open?", "In 1978.", "no source has 1978; the closest passage has “1987”"),
         ("How much is admission?", "9 euros", "no source has 9 euros; the closest passage has “6 euros”"),
         ("Who cleans it?", "In 1978.", "nothing in the sources is close to this"),
+        ("How much is admission?", "Free.", "nothing in the sources is close to this"),
         (None, "In 1978.", "nothing in the sources is close to this"),
         ("When did the museum open?", "Rome is large and old today.", "nothing in the sources is close to this"),
     ],

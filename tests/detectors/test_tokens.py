@@ -521,6 +521,28 @@ except MissingExtraError as error:
     assert "pip install 'veridical[models]'" in said
 
 
+def test_what_is_written_about_the_best_weights_is_what_they_score(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch").set_num_threads(1)
+    judged, results = _Training.judged, []
+    monkeypatch.setattr(_Training, "judged", lambda self: results.append(judged(self)) or results[-1])
+    figures = iter([2.0, 1.0])  # the first evaluation is the best
+    measure = _Training.figures
+    monkeypatch.setattr(_Training, "figures", lambda self: ({**measure(self)[0], "figure": next(figures)}, ""))
+    model = load(tiny("bert", tmp_path / "base"), dtype="fp32", kinds=("encoder",))
+    options = TokenTraining(learning_rate=1e-3, tokens=256 * 4, batch_tokens=256, evaluate_tokens=256 * 2)
+    training = _Training(
+        model, {"set": examples(40)}, options, tmp_path / "out", None, {"set": examples(12)}, lambda step: None, print
+    )
+    training.run()
+    training.finish()
+    assert len(results) == 2, "the validation examples are not scored again"
+    again = [scored.whole for _, scored in judged(training)["set"]]
+    assert again == pytest.approx([scored.whole for _, scored in training._of_best["set"]], abs=1e-5)
+    assert again != pytest.approx([scored.whole for _, scored in results[1]["set"]], abs=1e-5)
+
+
 def test_every_validation_sees_the_weights_of_its_step(tmp_path: Path) -> None:
     pytest.importorskip("torch").set_num_threads(1)
     model = load(tiny("bert", tmp_path / "base"), dtype="fp32", kinds=("encoder",))

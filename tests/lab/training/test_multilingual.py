@@ -143,7 +143,10 @@ def test_a_detector_gets_one_for_other_languages(model: Path, tmp_path: Path, mo
     thresholds = [Default(folder).thresholds[Level.RESPONSE] for folder in (out, further)]
     change = log_odds_of(thresholds[1], thresholds[0])
     assert curve["intercept"] == pytest.approx(english[LOCATED]["intercept"] + change)
+    read: list[int] = []
+    monkeypatch.setattr(multilingual, "_to_read", lambda sets, longest: read.append(longest) or sets)
     on = train_languages(out / OTHER_LANGUAGES / "encoder", tmp_path, out, tmp_path / "on", options)
+    assert set(read) == {multilingual._LONG_SOURCES}
     assert Default(on).judge([right])[0].hallucination is not None, "it can be trained further"
     _damage_is_reported(out, english)
 

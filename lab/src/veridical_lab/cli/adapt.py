@@ -14,6 +14,7 @@ from veridical.cli.option_groups import option_groups
 from veridical.cli.options import ChatOptions, JsonFlag, OutFolder, write_line
 from veridical.report.tables import Table
 from veridical_lab.cli.signals import stop_asked_for
+from veridical_lab.cli.training_options import Bf16Products, EncoderRate
 
 if TYPE_CHECKING:
     from veridical_lab.adapt.adapting import Adapted
@@ -29,9 +30,7 @@ class AdaptingOptions:
         int,
         Option(help="The number of tokens to train on. A processor core trains on about 400 tokens per second.", min=1),
     ] = 300_000
-    rate: Annotated[
-        float, Option(help="The peak learning rate of the encoder. The rate of the heads is eight times as high.")
-    ] = 2e-5
+    rate: EncoderRate = 2e-5
     general: Annotated[
         float,
         Option(
@@ -40,12 +39,7 @@ class AdaptingOptions:
             min=0,
         ),
     ] = 0.5
-    bf16: Annotated[
-        bool,
-        Option(
-            "--bf16/--no-bf16", help="Compute matrix products in bf16 if the device has it. The weights stay in fp32."
-        ),
-    ] = True
+    bf16: Bf16Products = True
     seed: Annotated[int, Option(help="Random seed.")] = 0
 
 

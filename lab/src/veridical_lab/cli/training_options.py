@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from veridical_lab.training.features import Inputs
 
 __all__ = [
+    "Bf16Products",
     "CheckpointMinutes",
     "EncoderOptions",
+    "EncoderRate",
     "FeatureInputOptions",
     "Patience",
     "ProbeTrainingOptions",
@@ -33,6 +35,13 @@ CheckpointMinutes = Annotated[
     float, Option(help="How often to save a checkpoint. The same command continues from it.", min=0.1)
 ]
 Patience = Annotated[int, Option(help="Stop after this many evaluations without a better one.", min=1)]
+EncoderRate = Annotated[
+    float, Option(help="The peak learning rate of the encoder. The rate of the heads is eight times as high.")
+]
+Bf16Products = Annotated[
+    bool,
+    Option("--bf16/--no-bf16", help="Compute matrix products in bf16 if the device has it. The weights stay in fp32."),
+]
 VirtualTokens = Annotated[int, Option(help="Length of the soft prompt.", min=1)]
 
 
@@ -60,9 +69,7 @@ class EncoderOptions:
         int,
         Option(help="Tokens to train on. To end sooner, stop the command and run it again with fewer.", min=1),
     ] = 30_000_000
-    rate: Annotated[
-        float, Option(help="The peak learning rate of the encoder. The rate of the heads is eight times as high.")
-    ] = 1e-4
+    rate: EncoderRate = 1e-4
     batch_tokens: Annotated[int, Option(help="Tokens per optimiser step.", min=256)] = 3072
     parsed: Annotated[
         Path | None,
@@ -72,12 +79,7 @@ class EncoderOptions:
             "things relate.",
         ),
     ] = None
-    bf16: Annotated[
-        bool,
-        Option(
-            "--bf16/--no-bf16", help="Compute matrix products in bf16 if the device has it. The weights stay in fp32."
-        ),
-    ] = True
+    bf16: Bf16Products = True
     seed: Annotated[int, Option(help="Random seed.")] = 0
 
     def training(self, defaults: DefaultTraining) -> DefaultTraining:

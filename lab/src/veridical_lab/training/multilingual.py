@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["LanguagesTraining", "cut_vocabulary", "fit_located", "location_loss", "train_languages"]
 
 _SHARE = 0.2  # of the data that a pass draws
-_LONGEST = (600, 1500)  # characters of all sources, by pass
+_SHORT_SOURCES, _LONG_SOURCES = 600, 1500  # characters of all sources, at most
 _EVERY = 10  # steps between two with questions
 _QUESTIONS = 8  # of such a step, in one language
 _OTHER_PASSAGES = 0.3  # weight of the loss that compares with windows of other passages
@@ -109,14 +109,17 @@ def train_languages(
     if not all(parts.values()):
         raise InputError("too few questions in the data", hint="give a folder with languages/ or plain/qa_passages/")
     folder = out / OTHER_LANGUAGES
-    passes = int((model / DETECTOR).is_file())  # before this training: short sources come only once
-    if not passes:
+    is_trained = (model / DETECTOR).is_file()
+    if not is_trained:
         model = _prepared(model, folder / "stages" / "cut", parts, options, progress)
     seed = options.reader.seed
     validation = some_of_each(part_of(data, "valid", seed=seed, parsed=parsed), options.reader.validation, seed)
     classifier = train_encoder(
         model,
-        lambda i: _to_read(part_of(data, seed=seed + i, share=_SHARE, parsed=parsed, progress=progress), i + passes),
+        lambda i: _to_read(
+            part_of(data, seed=seed + i, share=_SHARE, parsed=parsed, progress=progress),
+            _LONG_SOURCES if i or is_trained else _SHORT_SOURCES,
+        ),
         validation,
         folder,
         options.reader,
@@ -142,12 +145,11 @@ def train_languages(
     return out
 
 
-def _to_read(sets: Examples, pass_i: int) -> Examples:
-    """Choose the examples of a pass from which the encoder learns to read. Those of the first pass have short sources.
+def _to_read(sets: Examples, longest: int) -> Examples:
+    """Choose the examples from which the encoder learns to read. Their sources have at most `longest` characters.
 
     Short answers are left out, because where they stand says more about them than what is read there.
     """
-    longest = _LONGEST[min(pass_i, len(_LONGEST) - 1)]
     return {
         name: [e for e in examples if sum(len(source.text) for source in e.case.sources) <= longest]
         for name, examples in sets.items()

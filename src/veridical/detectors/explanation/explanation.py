@@ -24,7 +24,6 @@ from veridical.text.citations import DANGLING, MISSING, WRONG
 from veridical.text.counterparts import MentionComparison, stated
 from veridical.text.mentions import Mention, Sentence, SentenceIndex, WeightedWord, index_of
 from veridical.text.quantities import in_sentence
-from veridical.text.segment import word_forms
 
 __all__ = ["ABSENCE", "CONTRADICTION", "explained", "likely_label"]
 
@@ -205,10 +204,11 @@ class _Explainer:
             edges = Mention("", flagged.span, inside.start, inside.stop - 1, ())
             around = [word.scaled(0.5 + 1 / (1 + edges.distance(word.token_i) / 4)) for word in around]
         closest = [i for i, _ in self.sources.closest(around, _CLOSEST)]
-        if not closest and self._asked:  # a short answer: look where it would be
-            around = self._asked
-            closest = [i for i, _ in self.sources.closest(around, _CLOSEST)]
         values = compared(self.sources, flagged)
+        named = {i for mention, _ in values for i in range(mention.first, mention.last + 1)}
+        if not closest and named and named.issuperset(word.token_i for word in flagged.words):
+            around = self._asked  # the answer is only a value or name: look where the sources would have it
+            closest = [i for i, _ in self.sources.closest(around, _CLOSEST)]
         contradiction = find_contradiction(self.sources, flagged, values, closest)
         if contradiction is not None:
             evidence = self._evidence([*contradiction.sentences, *closest], around)
@@ -224,8 +224,8 @@ class _Explainer:
 
     @cached_property
     def _asked(self) -> list[WeightedWord]:
-        """The words of the question of a short answer. Empty for a longer response."""
-        if len(word_forms(self.case.response)) > _FEW:
+        """The words of the question. Empty if the response has several sentences, of which any may be the answer."""
+        if len(index_of((self.case.response,)).sentences) > 1:
             return []
         asked = index_of((self.case.question or "",)).sentences
         return [word for sentence in asked for word in self.sources.weighted(sentence)]
