@@ -393,7 +393,7 @@ def judged(draw: st.DrawFn) -> tuple[Case, Judgement]:
 
 @settings(max_examples=300, deadline=None)
 @given(judged())
-def test_only_explanations_are_added_and_again_nothing(case_and_judgement: tuple[Case, Judgement]) -> None:
+def test_only_explanations_are_added(case_and_judgement: tuple[Case, Judgement]) -> None:
     case, judgement = case_and_judgement
     found = explained(case, judgement)
     check_judgement(case, found)
@@ -404,7 +404,11 @@ def test_only_explanations_are_added_and_again_nothing(case_and_judgement: tuple
         assert new == old or (old.score >= 0.5 and old.label != DANGLING and len(old.span) > 0)
     for omission, other in zip(judgement.omissions, found.omissions, strict=True):
         assert (omission.source_id, omission.span, omission.score) == (other.source_id, other.span, other.score)
-    assert explained(case, found) == found
+    again = explained(case, found)
+    kinds = [verdict.kind for verdict in found.verdicts]
+    assert again == found or any(kinds)  # words next to a finding of a known kind are explained without it
+    for kind, old, new in zip(kinds, found.verdicts, again.verdicts, strict=True):
+        assert kind is None or new == old
 
 
 @settings(max_examples=100, deadline=None)
@@ -468,21 +472,28 @@ def test_a_finding_in_json_names_the_record() -> None:
     assert json.loads(bath.evidence[0].span.of(result.case.sources[0].text)) == orders[17]
 
 
+_IN_1978 = "no source has 1978; the closest passage has"
+
+
 @pytest.mark.parametrize(
-    ("question", "answer", "reason"),
+    ("question", "answer", "reason", "correction"),
     [
-        ("When did the museum open?", "In 1978.", "no source has 1978; the closest passage has “1987”"),
-        ("How much is admission?", "9 euros", "no source has 9 euros; the closest passage has “6 euros”"),
-        ("Who cleans it?", "In 1978.", "nothing in the sources is close to this"),
-        ("How much is admission?", "Free.", "nothing in the sources is close to this"),
-        (None, "In 1978.", "nothing in the sources is close to this"),
-        ("When did the museum open?", "Rome is large and old today.", "nothing in the sources is close to this"),
+        ("When did the museum open?", "In 1978.", f"{_IN_1978} “1987”", "In 1987"),
+        ("How much is admission?", "9 euros", "no source has 9 euros; the closest passage has “6 euros”", "6 euros"),
+        ("When did the shop in the museum get heating?", "In 1978.", f"{_IN_1978} “1987”", None),
+        ("Did it open in 1987?", "In 1978.", f"{_IN_1978} “1987”", None),
+        ("When were the doors painted?", "In 1978.", f"{_IN_1978} “1990”, “1995”", None),
+        ("Who cleans it?", "In 1978.", "nothing in the sources is close to this", None),
+        ("How much is admission?", "Free.", "nothing in the sources is close to this", None),
+        (None, "In 1978.", "nothing in the sources is close to this", None),
+        ("When did the museum open?", "Rome is large and old today.", "nothing in the sources is close to this", None),
     ],
 )
 def test_a_short_answer_that_no_source_has_is_explained_by_the_passage_that_is_asked_for(
-    question: str | None, answer: str, reason: str
+    question: str | None, answer: str, reason: str, correction: str | None
 ) -> None:
-    source = Source("a", "Admission is 6 euros. The museum opened in 1987. Dogs stay outside.")
-    case = Case("1", answer, (source,), question)
+    text = "Admission is 6 euros. The museum opened in 1987. Dogs stay outside. Its doors were painted in 1990 and 1995"
+    case = Case("1", answer, (Source("a", text),), question)
     judged = Judgement("1", "x", verdicts=(Verdict(Span(0, len(answer.rstrip("."))), 0.9),))
-    assert explained(case, judged).verdicts[0].reason == reason
+    verdict = explained(case, judged).verdicts[0]
+    assert (verdict.reason, verdict.correction) == (reason, correction)

@@ -47,10 +47,14 @@ def test_threads_where_a_process_does_not_know_its_processors(monkeypatch: pytes
     assert threads() == 4
 
 
-def test_a_session_runs_on_the_thread_that_calls_it(graph: bytes) -> None:
+def test_a_session_uses_all_threads_and_keeps_no_copy_of_the_file(
+    graph: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
     session = open_session(graph)
-    assert session.get_session_options().intra_op_num_threads == 1
+    assert session.get_session_options().intra_op_num_threads == 3
     assert session.get_providers() == ["CPUExecutionProvider"]
+    assert session._model_bytes is None
 
 
 def test_a_configuration_without_its_class() -> None:

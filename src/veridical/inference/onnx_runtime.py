@@ -5,8 +5,10 @@ This module only reads and runs the files. `veridical_lab.models.onnx` writes th
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -90,7 +92,7 @@ class OnnxEngine:
 
     Each row runs alone and contains windows of only one case, so nothing is padded and no case changes the scores of
     another. Otherwise cases would affect each other in int8, because rounding differs from batch to batch and can move
-    a number to the next of its 255 steps. Up to `threads` rows run at the same time.
+    a number to the next of its 255 steps.
     """
 
     alone = True
@@ -133,13 +135,18 @@ class OnnxEngine:
 def open_session(data: bytes | str) -> Any:
     """Open a session for an ONNX file, from its content or its path.
 
-    The session runs on the calling thread, and `PairRunner` calls it from several threads.
+    A row is computed on all `threads`. Several rows can be computed at the same time, on the same threads.
     """
     onnxruntime = import_without_telemetry("onnxruntime")
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
+    options.intra_op_num_threads = threads()
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # leave the processors to others
     options.log_severity_level = _ERRORS_ONLY
-    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    session._model_bytes = None  # a copy of the file, which only other providers need
+    with suppress(AttributeError, OSError, TypeError):  # not on macOS and Windows
+        ctypes.CDLL(None).malloc_trim(0)  # give back the memory that only loading took
+    return session
 
 
 def threads() -> int:

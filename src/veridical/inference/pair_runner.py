@@ -170,14 +170,17 @@ class PairRunner:
         return [results[i] for i in range(len(windows))]
 
     def _computed(self, windows: Sequence[Window]) -> Iterator[tuple[list[int], Batch, Floats]]:
-        """Compute the batches, several at a time, and yield the indices of the windows, the batch and the states."""
+        """Compute the batches, and yield the indices of the windows, the batch and the states.
+
+        Several batches are computed at a time, unless there are only few: the engine computes each on all its threads.
+        """
 
         def compute(rows: list[list[int]]) -> tuple[list[int], Batch, Floats]:
             batch = self.lay([[windows[i] for i in row] for row in rows])
             return [i for row in rows for i in row], batch, self.engine.states(batch)
 
         batches = self.batches(windows)
-        if self.engine.threads == 1 or len(batches) == 1:
+        if self.engine.threads == 1 or len(batches) < 2 * self.engine.threads:
             yield from map(compute, batches)
             return
         with ThreadPoolExecutor(self.engine.threads) as pool:

@@ -35,7 +35,8 @@ _CACHED = 2_000_000  # characters of tokenised prompts in the cache, some 22 MB
 _CHUNK = 8192  # characters of a long prompt that are tokenised together
 _SIDE_BY_SIDE = 64  # chunks that are tokenised in one batch
 _LONGEST_PIECE = 96  # most tokens of a source that are chosen or left out together
-_OWN_EVIDENCE = 64  # most parts of a response that each get evidence of their own, if parts can share it
+_NEIGHBOURS = 3  # parts of a response that share their evidence
+_GROUPS = 64  # most groups of parts with evidence of their own, as long as there is room for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +188,9 @@ class PairEncoder:
         Args:
             cases: The cases to encode.
             group: How many responses to the same prompt share their evidence, so that they can share a pass.
-            neighbours: Whether neighbouring sentences of a long response also share their evidence, if sentences are
-                read separately. This applies to responses of more than `_OWN_EVIDENCE` sentences. The more sentences a
-                response has, the more of them share evidence, as long as enough room is left for the evidence.
+            neighbours: Whether neighbouring sentences of a response also share their evidence, if sentences are read
+                separately. `_NEIGHBOURS` sentences do. In very long responses, more of them share it, as long as enough
+                room is left for the evidence.
         """
         tokenised = tokenize_texts(self.model.tokenizer, [case.response for case in cases])
         results: list[PairEncoding | CannotJudgeError | None] = [None] * len(cases)
@@ -211,7 +212,9 @@ class PairEncoder:
             if len(parts) > 1 and not self.settings.by_sentence:
                 notes = (f"the response of {len(spans)} tokens was read in {len(parts)} parts of {limit} at most",)
             results[i] = PairEncoding([], spans, notes)
-            most = -(-len(parts) // _OWN_EVIDENCE) if neighbours and self.settings.by_sentence else 1
+            most = 1
+            if neighbours and self.settings.by_sentence:
+                most = max(_NEIGHBOURS, -(-len(parts) // _GROUPS))
             for first, end in parts:
                 part_spans = [span for span in spans[first:end] if span]
                 text = case.response[part_spans[0].start : part_spans[-1].end] if part_spans else ""

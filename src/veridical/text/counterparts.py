@@ -6,7 +6,7 @@ The functions compare the words around both. They return only clear matches and 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import takewhile
@@ -28,6 +28,7 @@ __all__ = [
     "full_name",
     "in_name",
     "likeness",
+    "other_answer",
     "replacement",
     "stated",
 ]
@@ -183,6 +184,26 @@ def counterparts(
             features = likeness(words, sentence, mention, source, option)._replace(rank=1 / (1 + rank))
             z = bias + sum(w * x for w, x in zip(weights, features, strict=True))
             yield Counterpart(sentence_i, option, features, 1 / (1 + exp(-z)), score == best)
+
+
+def other_answer(wrong: Mention, options: Iterable[Mention], asked: Sequence[Mention]) -> Mention | None:
+    """Find the value or name of a passage that could answer a question in place of a wrong answer.
+
+    It must be of the same kind as the wrong answer, and must not be in the question. The result is None if no value or
+    name is like this, or if several different ones are.
+
+    Args:
+        wrong: The wrong answer.
+        options: The values and names of the passage.
+        asked: The values and names of the question.
+    """
+    fitting = [
+        option
+        for option in options
+        if (option.kind == wrong.kind or {option.kind, wrong.kind} == {"year", "number"})
+        and not any(option.same(other) for other in (wrong, *asked))
+    ]
+    return fitting[0] if fitting and all(fitting[0].same(option) for option in fitting) else None
 
 
 def in_name(sentence: Sentence, number: Mention) -> bool:

@@ -25,7 +25,7 @@ from veridical.text.segment import sentences, words
 from veridical.text.stemmer import stem
 from veridical.text.stopwords import STOP_WORDS
 from veridical_lab.corrupt.argument_responses import usable_topic
-from veridical_lab.corrupt.shades import shade
+from veridical_lab.corrupt.strength import change_strength
 from veridical_lab.datasets.topics import Argument, Topic, normal_form
 
 __all__ = ["AMBIGUOUS", "FULL", "TYPES", "Arguments", "each_error"]
@@ -186,7 +186,7 @@ class Arguments:
         """Make one word of an argument stronger or weaker in the response."""
         marked = _marked(example)
         for verdict, _ in draw.sample(marked, len(marked)):
-            edit = shade(verdict.span.of(example.case.response), draw)
+            edit = change_strength(verdict.span.of(example.case.response), draw)
             if edit is None:
                 continue
             place = edit.span.shift(verdict.span.start)

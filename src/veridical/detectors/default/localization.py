@@ -17,6 +17,7 @@ from veridical.detectors.default.short_answers import places
 from veridical.inference.sentence_encoder import PASSAGE, QUERY, SentenceEncoder
 from veridical.records.spans import Span
 from veridical.records.types import Case, Evidence
+from veridical.text.counterparts import other_answer
 from veridical.text.mentions import Mention, read_sentences
 from veridical.text.segment import sentences, word_forms
 
@@ -107,17 +108,9 @@ def replacement(answer: str, sentence: str, question: str) -> str | None:
     '1931'
     """
     text = answer.strip(" .,;:!?\"'“”")
-    said = [mention for mention in _mentions(text) if mention.span == Span(0, len(text))]
-    if not said:
-        return None
-    asked = list(_mentions(question))
-    others = {
-        each.span.of(sentence)
-        for each in _mentions(sentence)
-        if (each.kind == said[0].kind or {each.kind, said[0].kind} == {"year", "number"})
-        and not any(each.same(other) for other in (*said, *asked))
-    }
-    return others.pop() if len(others) == 1 else None
+    wrong = next((mention for mention in _mentions(text) if mention.span == Span(0, len(text))), None)
+    found = wrong and other_answer(wrong, _mentions(sentence), list(_mentions(question)))
+    return found.span.of(sentence) if found else None
 
 
 def _mentions(text: str) -> Iterator[Mention]:

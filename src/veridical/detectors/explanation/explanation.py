@@ -17,11 +17,12 @@ from veridical.detectors.explanation.kinds import ABSENCE, CONTRADICTION, REFERE
 from veridical.detectors.explanation.references import invented_references
 from veridical.io.json_positions import path_of
 from veridical.records.decide import decide, merge
+from veridical.records.edits import apply
 from veridical.records.spans import Span, furthest_end, overlapping
 from veridical.records.strings import shorten
-from veridical.records.types import Case, Evidence, Judgement, Omission, Thresholds, Verdict
+from veridical.records.types import Case, Edit, Evidence, Judgement, Omission, Thresholds, Verdict
 from veridical.text.citations import DANGLING, MISSING, WRONG
-from veridical.text.counterparts import MentionComparison, stated
+from veridical.text.counterparts import MentionComparison, other_answer, replacement, stated
 from veridical.text.mentions import Mention, Sentence, SentenceIndex, WeightedWord, index_of
 from veridical.text.quantities import in_sentence
 
@@ -34,6 +35,7 @@ _ABOUT_CITATIONS = frozenset({DANGLING, MISSING, WRONG})
 _CLOSEST = 3  # source sentences to compare flagged words with
 _PASSAGES = 2  # most of them to give as evidence
 _ADDS = 0.15  # least share of the weight of all words that a second passage must add to the first
+_ANSWERS = 0.5  # least proportion of the weight of a question's words, for a sentence that answers it
 _NOTHING_NEAR = 1 / 3  # proportion of the weight of flagged words; with no more in common, no passage is near
 _FEW = 4  # words: a shorter text with nothing in common with the sources is not said to be absent from them
 _LISTED = 4  # most words that a reason lists
@@ -206,9 +208,11 @@ class _Explainer:
         closest = [i for i, _ in self.sources.closest(around, _CLOSEST)]
         values = compared(self.sources, flagged)
         named = {i for mention, _ in values for i in range(mention.first, mention.last + 1)}
+        correction = None
         if not closest and named and named.issuperset(word.token_i for word in flagged.words):
             around = self._asked  # the answer is only a value or name: look where the sources would have it
             closest = [i for i, _ in self.sources.closest(around, _CLOSEST)]
+            correction = self._right_answer(flagged, [mention for mention, _ in values], closest)
         contradiction = find_contradiction(self.sources, flagged, values, closest)
         if contradiction is not None:
             evidence = self._evidence([*contradiction.sentences, *closest], around)
@@ -220,7 +224,26 @@ class _Explainer:
         ):
             label = self._likely_label(flagged.span)
         evidence = self._evidence(closest, around)
-        return _Explanation(evidence, label, self._placed(reason, evidence))
+        return _Explanation(evidence, label, self._placed(reason, evidence), correction)
+
+    def _right_answer(self, flagged: FlaggedWords, mentions: Sequence[Mention], closest: Sequence[int]) -> str | None:
+        """Correct an answer that is one value or name, if the sentence closest to its question has one other.
+
+        The sentence must have at least half of the words of the question.
+        """
+        if len(mentions) != 1 or not closest or self.sources.proportion(closest[0], self._asked) < _ANSWERS:
+            return None
+        source = self.sources.sentences[closest[0]]
+        asked = [
+            mention for sentence in index_of((self.case.question or "",)).sentences for mention in sentence.mentions
+        ]
+        option = other_answer(mentions[0], source.mentions, asked)
+        if option is None:
+            return None
+        edit = Edit(*replacement(flagged.sentence, mentions[0], source, option), "")
+        inside = flagged.span.contains(edit.span)
+        shifted = replace(edit, span=edit.span.shift(-flagged.span.start))
+        return apply(flagged.span.of(flagged.sentence.text), [shifted]) if inside else None
 
     @cached_property
     def _asked(self) -> list[WeightedWord]:

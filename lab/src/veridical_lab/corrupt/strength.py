@@ -8,9 +8,9 @@ import re
 from veridical.records.spans import Span
 from veridical.records.types import Edit
 
-__all__ = ["SHADES", "shade"]
+__all__ = ["STRENGTHS", "change_strength"]
 
-SHADES = {
+STRENGTHS = {
     "may": "will", "might": "will", "can": "will", "could": "would", "should": "must", "some": "all", "many": "all",
     "most": "all", "few": "no", "often": "always", "usually": "always", "sometimes": "often", "rarely": "never",
     "likely": "certain", "unlikely": "impossible", "possible": "certain", "difficult": "impossible",
@@ -25,18 +25,18 @@ SHADES = {
     "ensures": "promotes", "cause": "influence", "causes": "influences", "lead": "contribute", "leads": "contributes",
     "essential": "useful", "no": "little",
 }  # fmt: skip
-_WORD = re.compile(rf"\b(?:{'|'.join(SHADES)})\b", re.IGNORECASE)
+_WORD = re.compile(rf"\b(?:{'|'.join(STRENGTHS)})\b", re.IGNORECASE)
 
 
-def shade(text: str, draw: random.Random) -> Edit | None:
+def change_strength(text: str, draw: random.Random) -> Edit | None:
     """Make one word of a text stronger or weaker. Return the edit, or None if the text has no such word.
 
-    >>> shade("Cars may pollute the air.", random.Random(0))
+    >>> change_strength("Cars may pollute the air.", random.Random(0))
     Edit(span=Span(start=5, end=8), replacement='will', because='meaning')
     """
     matches = list(_WORD.finditer(text))
     if not matches:
         return None
     match = draw.choice(matches)
-    word = SHADES[match[0].lower()]
+    word = STRENGTHS[match[0].lower()]
     return Edit(Span(*match.span()), word.capitalize() if match[0][0].isupper() else word, "meaning")
