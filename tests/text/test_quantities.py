@@ -38,6 +38,15 @@ def test_the_table_of_pairs_is_read() -> None:
     assert len(SAME) + len(LESS) + len(DIFFERENT) >= 245
 
 
+def test_what_a_form_needs_is_in_all_of_its_words() -> None:
+    texts = [values.fold(text) for pairs in (SAME, LESS, DIFFERENT) for pair in pairs for text in pair]
+    words = {word for text in texts for word in re.findall(values.PATTERN, text)}
+    for form, needed in values._NEEDS.items():
+        own = [word for word in words if values._compiled(values._FORMS[form]).fullmatch(word)]
+        assert own
+        assert all(re.search(needed, word) for word in own)
+
+
 def test_a_number_of_any_length_is_read() -> None:
     assert score("1" * 5000, "1" * 5000) == 0.0
     assert score("1" * 5000, "1" * 4999) == 1.0

@@ -95,7 +95,8 @@ def _any_script() -> str:
 
 @cache
 def _or_quantity(pattern: str) -> str:
-    return f"{quantities.PATTERN}|{pattern}"
+    """Put values before the words of a pattern. ASCII text is read like Latin text, because compiling takes long."""
+    return f"{quantities.PATTERN}|{_LETTERS if pattern == _ASCII else pattern}"
 
 
 def _rouge_pattern(folded: str) -> str:

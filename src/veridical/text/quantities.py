@@ -68,17 +68,28 @@ _PARTS = {"half": 2, "quarter": 4, **{word: n for word, n in _ORDINAL.items() if
 
 
 def _any(words: Iterable[str]) -> str:
-    """Build a pattern for any of `words`, the longest first, as a tree of letters, which fails fast."""
+    """Build a pattern for any of `words`, the longest first, as a tree of letters, which fails fast.
+
+    A space in a word stands for `_GAP`.
+    """
     tails: dict[str, list[str]] = {}
-    for word in words:
+    for word in dict.fromkeys(words):
         tails.setdefault(word[:1], []).append(word[1:])
-    branches = [re.escape(head) + _any(rest) for head, rest in sorted(tails.items()) if head]
-    tree = branches[0] if len(branches) == 1 and "" not in tails else f"(?:{'|'.join(branches)})" if branches else ""
-    return f"(?:{tree})?" if "" in tails and tree else tree
+    heads: dict[str, list[str]] = {}  # the letters before each tail
+    for head in sorted(tails.keys() - {"", " "}):
+        heads.setdefault(_any(tails[head]), []).append(re.escape(head))
+    branches = [(of[0] if len(of) == 1 else f"[{''.join(of)}]") + tail for tail, of in heads.items()]
+    branches += [_GAP + _any(tails[" "])] if " " in tails else []
+    if not branches:
+        return ""
+    tree = branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
+    if "" not in tails:
+        return tree
+    return f"{tree}?" if len(branches) > 1 or "" in heads else f"(?:{tree})?"
 
 
-_SP = "[ \t\xa0\u2009\u202f]"
-_GAP = rf"(?:{_SP}|-)"
+_SP = "[ \t\xa0]"
+_GAP = "[ \t\xa0-]"
 _END = r"(?![^\W_])"
 _MARK = "(?:(?<=[0-9]{2})(?<!10)[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,2})?"  # of a note: "330¹ m" is no power
 _HALVES = f"[{''.join(_VULGAR)}]"
@@ -86,7 +97,7 @@ _NUM = (
     rf"(?:(?:[0-9]{{1,3}}{_GAP}?)?{_HALVES}|(?:[0-9]{{1,3}}{_GAP})?[1-9]/(?:10|[2-9])|0,[0-9]+"  # 2½, 2 1/2, 0,125
     r"|[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9])(?:\.[0-9]+)?"  # 1,234.5
     r"|[0-9]{1,3}(?:(?:\.[0-9]{3}){2,}(?![0-9])(?:,[0-9]+)?|\.[0-9]{3},[0-9]+)"  # 1.234.567,8
-    r"|[0-9]{1,3}(?:['’\xa0\u2009\u202f][0-9]{3})+(?![0-9])(?:[.,][0-9]+)?"  # 1'234
+    r"|[0-9]{1,3}(?:['’\xa0][0-9]{3})+(?![0-9])(?:[.,][0-9]+)?"  # 1'234
     r"|(?<![0-9][ \t])[1-9][0-9]{0,2}(?: [0-9]{3})+(?![0-9])(?:[.,][0-9]{1,2})?"  # 1 234, or two numbers
     r"|[0-9]+(?:\.[0-9]+|,(?:[0-9]{1,2}|[0-9]{4,}))?|\.[0-9]+)"
     r"(?![0-9]|[.,:/'’][0-9])"
@@ -111,7 +122,7 @@ NUMBER = rf"(?:{_SIGN}?(?:{_NUMERAL}|{_WORDED}){_AND_HALF}?)"
 
 
 def _unit(names: Iterable[str]) -> str:
-    return f"(?:{_any(name.replace(' ', chr(0)) for name in names)})".replace(re.escape(chr(0)), _GAP) + _END
+    return f"(?:{_any(names)}){_END}"
 
 
 _UNIT = _unit(UNITS)
@@ -228,7 +239,7 @@ PATTERN = rf"(?=[0-9{_SYMBOLS}#.−–-]|{_OPENING}|[a-z]\.[a-z]|(?<=[_\"'])[a-z
 def fold(text: str) -> str:
     """Lower-case `text`, and convert full-width forms and the digits of every script to ASCII.
 
-    Every character keeps its position.
+    Thin spaces become no-break spaces. Every character keeps its position.
 
     >>> fold("İ ٢٠٢٤ Ａ％")
     'i 2024 a%'
@@ -243,9 +254,9 @@ def fold(text: str) -> str:
 
 @cache
 def _digits() -> dict[int, str]:
-    """Build the table that translates digits and number signs of other scripts, and full-width forms, to ASCII."""
+    """Build the table that translates digits, number signs, thin spaces and full-width forms to those of Latin-1."""
     decimals = ((code, unicodedata.decimal(chr(code), None)) for code in range(0x660, 0x1FBFA))
-    signs = {"٫": ".", "٬": ",", "￥": "¥", "￡": "£", "º": "°"}
+    signs = {"٫": ".", "٬": ",", "￥": "¥", "￡": "£", "º": "°", "\u2009": "\xa0", "\u202f": "\xa0"}
     wide = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}
     return wide | {code: str(n) for code, n in decimals if n is not None} | {ord(a): b for a, b in signs.items()}
 
@@ -326,6 +337,18 @@ def in_sentence(word: str) -> str:
     return word[clock.start("h") : clock.end("s" if int(clock["s"] or 0) else "min")]
 
 
+# What a word of a form contains. It is looked for first, because the patterns of these forms take long to compile.
+_NEEDS = {
+    "power": r"10(?:\^|\*\*|[⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹])",
+    "frequency": "once|twice|thrice|times",
+    "coins": "cent|¢|pence|p$",
+    "joined": "[a-z][^a-z]",
+    "between": "^between",
+    "to": r"\sto\s",
+    "range": ".[-–—]",
+    "age": "old",
+    "keyed": "[:=]",
+}
 _LONGEST = 100  # characters of a value; longer words are compared as written
 _ALPHA = {*_CARDINAL, *_ORDINAL, "half", "noon", "midday", "midnight"}
 
@@ -336,10 +359,9 @@ def _read(word: str) -> Value:
         return (), ()
     may_be_value = len(word) <= _LONGEST and (not word.isalpha() or word in _ALPHA)
     for form, pattern in _FORMS.items() if may_be_value else ():
-        match = _compiled(pattern).fullmatch(word)
-        if match is None:
-            continue
-        return _FORM_VALUES[form](match)
+        match = _compiled(_NEEDS.get(form, "")).search(word) and _compiled(pattern).fullmatch(word)
+        if match:
+            return _FORM_VALUES[form](match)
     return _one(stem(word if word.isascii() else _without_accents(without_mark(word))))
 
 
@@ -383,7 +405,7 @@ def _fraction(text: str) -> Fraction:
 def _in_digits(text: str) -> Fraction:
     """Return the number in `text`, a match of `_NUM`."""
     if text[-1] in _VULGAR:
-        return int(text[:-1].rstrip("- \t\xa0\u2009\u202f") or 0) + _VULGAR[text[-1]]
+        return int(text[:-1].rstrip("- \t\xa0") or 0) + _VULGAR[text[-1]]
     *whole, fraction = re.split(r"[\s-]", text) if "/" in text else (text,)
     if "/" in fraction:
         return sum(map(int, whole)) + Fraction(fraction)
