@@ -168,17 +168,21 @@ def prepare(arguments: argparse.Namespace) -> None:
 
 def judge(arguments: argparse.Namespace) -> None:
     """Judge the cases of one workload, and say how long each call took."""
+    from veridical.inference.pair_runner import row_length
+
     detector = load(arguments.detector)
     lines = (arguments.folder / f"{arguments.client}.jsonl").read_text("utf-8").splitlines()
     cases = [judged_case(json.loads(line)) for line in lines]
     for case in cases[:WARM_UP]:
         detector.judge([case])
     timed = cases[WARM_UP:]
-    windows: list[int] = []  # that the encoder reads, their tokens
+    windows: list[int] = []  # how many the encoder reads in each call
+    rows: list[int] = []  # the tokens of each row
     runner = detector.scorer.runner
 
     def counting(of_call: Sequence[Window], run: Callable[[Sequence[Window]], Any] = runner.run) -> Any:
-        windows.extend(len(each.ids) for each in of_call)
+        windows.append(len(of_call))
+        rows.extend(row_length([of_call[i] for i in row]) for row in runner.rows(of_call))
         return run(of_call)
 
     runner.run = counting
@@ -188,7 +192,7 @@ def judge(arguments: argparse.Namespace) -> None:
         detector.judge(call)
         seconds.append(time.perf_counter() - begun)
     peak = peak_rss_mb(resource.getrusage(resource.RUSAGE_SELF))
-    read = {"windows": len(windows), "encoder_tokens": sum(windows)}
+    read = {"windows": sum(windows), "encoder_tokens": sum(rows)}
     print(json.dumps({"seconds": seconds, "peak_rss_mb": peak, "read": read}), file=sys.__stdout__)
 
 
