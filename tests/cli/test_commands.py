@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tomllib
 from collections.abc import Callable
@@ -20,6 +21,15 @@ from veridical.records.registry import Registry
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.strip() == veridical.__version__
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_waiting_threads_sleep(monkeypatch: pytest.MonkeyPatch, given: str | None, expected: str) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", given or "")
+    if given is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY")
+    main(["--version"])
+    assert os.environ["OMP_WAIT_POLICY"] == expected
 
 
 def test_a_command_imports_no_other() -> None:
