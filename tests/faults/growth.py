@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from veridical.detectors import load_detector
 from veridical.detectors.claims.qa_checker import read_questions
 from veridical.detectors.default.copies import is_copied
 from veridical.detectors.discrepancies.discrepancy import Discrepancy, with_verdicts
@@ -218,6 +219,11 @@ def cause_of_one_sentence(n: int) -> Callable[[], object]:
     return lambda: cause_of(checked, 0.9, 0.9)
 
 
+def claims_with_one_value(n: int) -> Callable[[], object]:
+    text, verify = "!\t““1é,=" * n, load_detector("verify:overlap")
+    return lambda: list(check_cases([Case("1", text, (Source("1", text),))], [verify], explain=True))
+
+
 def blanks_in_a_spec(n: int) -> Callable[[], object]:
     text = "overlap:" + " " * n + '"x'
 
@@ -351,6 +357,7 @@ PATHS: dict[Callable[[int], Callable[[], object]], int] = {
     paragraph_signs: 200_000,
     invented_names: 200,
     cause_of_one_sentence: 200,
+    claims_with_one_value: 6_000,
     blanks_in_a_spec: 400_000,
     lines_in_a_citation: 400_000,
     line_breaks: 100_000,

@@ -361,6 +361,8 @@ def _in_parallel(
     """Find values that one source sentence has for another name, if a similar one has the name in the response."""
     stems = sentence.positions.keys()
     for number in numbers:
+        if any(len(sources.with_key(key)) > _OFTEN for key in number.keys):
+            continue
         with_value = sorted({i for key in number.keys for i in sources.with_key(key)})
         if len(with_value) > _OFTEN or in_name(sentence, number):
             continue

@@ -110,7 +110,7 @@ def ambiguous_dates(case: Case) -> Iterator[str]:
     ['the date 05/01/2020 is ambiguous (1 May or 5 January 2020): it was accepted in either order']
     """
     texts = [case.response, *(source.text for source in case.sources)]
-    if not any(_EITHER.search(text) for text in texts):
+    if not any(map(_has_ambiguous_date, texts)):
         return
     response, *profiles = [source_profile(text) for text in texts]
     for one, others in ((response, profiles), *((profile, [response]) for profile in profiles)):
@@ -121,6 +121,11 @@ def ambiguous_dates(case: Case) -> Iterator[str]:
                 days = [date.removeprefix("d:").split("-") for date in dates]
                 written = " or ".join(f"{day} {MONTHS[int(month) - 1].title()}" for _, month, day in days)
                 yield f"the date {form} is ambiguous ({written} {days[0][0]}): it was accepted in either order"
+
+
+@lru_cache(maxsize=64)
+def _has_ambiguous_date(text: str) -> bool:
+    return _EITHER.search(text) is not None
 
 
 @lru_cache(maxsize=1 << 14)
