@@ -10,12 +10,11 @@ All of it is measured in one run, on a machine that does nothing else; rounds al
 - warm: one call of `judge` per response, of 1 and of 3 sentences, real ones of xsum_token, wice and bump. Their sources
   are cut to whole sentences of 350 to 400 tokens, and no two are the same.
 - mixed: 500 responses with sources of 40 to 1,200 words in one call (`mixed` of token_peers.py). "encoder tokens" are
-  those of the rows that the encoder read, "text tokens" those of the sources and responses themselves.
+  those of the windows that the encoder read, "text tokens" those of the sources and responses themselves.
 - long: a response of 5 sentences to a source of 50,000 words (100 pages), joined Wikipedia articles, which the process
   has not seen; then another response to the same source. cover: that source is to be covered, too.
-- LettuceDetect judges the responses of mixed, one after the other as its API does, with a smaller encoder than any that
-  it publishes for general use (MiniLM with a random head, its 512 positions), and the first 50 of them with random
-  weights in the size of its base model (ModernBERT-base: 22 layers of 768).
+- LettuceDetect judges the responses of mixed, one after the other as its API does, with a smaller checkpoint
+  (MiniLM with a random head, its 512 positions).
 
 Each workload of each round is a process of its own, which loads its model and judges ten other cases before the clock
 starts. A row has the median, the least and the greatest value, and the 5th and 95th percentile, over all calls and
@@ -51,8 +50,7 @@ ROOT = Path(__file__).parents[1]
 DEMO = ROOT / "examples" / "demo.jsonl"
 WORKLOADS = ("warm 1", "warm 3", "mixed", "long", "cover")
 TOGETHER = ("mixed",)  # judged in one call; of the others each case by itself
-PEERS = ("lettucedetect", "lettucedetect, base")
-WARM_UP, WARM, LONG_WORDS, MAX_LENGTH, OF_BASE = 10, 100, 50_000, 512, 50
+WARM_UP, WARM, LONG_WORDS, MAX_LENGTH = 10, 100, 50_000, 512
 
 Row = dict[str, Any]
 Case = dict[str, Any]  # id, passages, response; cover: whether the response has to cover the passages
@@ -147,9 +145,7 @@ def prepare(arguments: argparse.Namespace) -> None:
         "long": of_long,
         "cover": [{**of_long[0], "cover": True}],
     }
-    workloads |= zip(PEERS, (workloads["mixed"], workloads["mixed"][:OF_BASE]), strict=True)
-    make_model(arguments.backbone, arguments.folder / PEERS[0], arguments.seed)
-    make_base_model(arguments.backbone, arguments.folder / PEERS[1], arguments.seed)
+    make_model(arguments.backbone, arguments.folder / "peer", arguments.seed)
     contents: dict[str, Row] = {}
     for name, cases in workloads.items():
         lines = [json.dumps(case) + "\n" for case in [*drawn[:WARM_UP], *cases]]
@@ -172,21 +168,17 @@ def prepare(arguments: argparse.Namespace) -> None:
 
 def judge(arguments: argparse.Namespace) -> None:
     """Judge the cases of one workload, and say how long each call took."""
-    from veridical.inference.pair_runner import row_length
-
     detector = load(arguments.detector)
     lines = (arguments.folder / f"{arguments.client}.jsonl").read_text("utf-8").splitlines()
     cases = [judged_case(json.loads(line)) for line in lines]
     for case in cases[:WARM_UP]:
         detector.judge([case])
     timed = cases[WARM_UP:]
-    windows: list[int] = []  # how many the encoder reads in each call
-    rows: list[int] = []  # the tokens of each row
+    windows: list[int] = []  # that the encoder reads, their tokens
     runner = detector.scorer.runner
 
     def counting(of_call: Sequence[Window], run: Callable[[Sequence[Window]], Any] = runner.run) -> Any:
-        windows.append(len(of_call))
-        rows.extend(row_length([of_call[i] for i in row]) for row in runner.rows(of_call))
+        windows.extend(len(each.ids) for each in of_call)
         return run(of_call)
 
     runner.run = counting
@@ -196,7 +188,7 @@ def judge(arguments: argparse.Namespace) -> None:
         detector.judge(call)
         seconds.append(time.perf_counter() - begun)
     peak = peak_rss_mb(resource.getrusage(resource.RUSAGE_SELF))
-    read = {"windows": sum(windows), "encoder_tokens": sum(rows)}
+    read = {"windows": len(windows), "encoder_tokens": sum(windows)}
     print(json.dumps({"seconds": seconds, "peak_rss_mb": peak, "read": read}), file=sys.__stdout__)
 
 
@@ -208,25 +200,12 @@ def client(name: str, arguments: argparse.Namespace) -> Row:
     return answer(subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment(arguments), check=True))
 
 
-def make_base_model(tokenizer: str, folder: Path, seed: int) -> None:
-    """A token classifier in the size of LettuceDetect's base model, with random weights and another tokenizer."""
-    import torch
-    from transformers import AutoTokenizer, ModernBertConfig, ModernBertForTokenClassification
-
-    torch.manual_seed(seed)
-    loaded = AutoTokenizer.from_pretrained(tokenizer)
-    special = {f"{name}_token_id": loaded.pad_token_id for name in ("pad", "bos", "eos", "cls", "sep")}
-    config = ModernBertConfig(vocab_size=len(loaded), num_labels=2, reference_compile=False, **special)
-    ModernBertForTokenClassification(config).save_pretrained(folder)
-    loaded.save_pretrained(folder)
-
-
-def peer(name: str, arguments: argparse.Namespace) -> Row:
-    """What LettuceDetect's process says of its cases."""
+def peer(arguments: argparse.Namespace) -> Row:
+    """What LettuceDetect's process says of the cases of mixed."""
     command = [arguments.peers_python, str(Path(__file__).with_name("token_peers.py")), "--client", "lettucedetect"]
-    command += ["--model", str(arguments.folder / name), "--max-length", str(MAX_LENGTH)]
+    command += ["--model", str(arguments.folder / "peer"), "--max-length", str(MAX_LENGTH)]
     command += ["--warm-up", str(WARM_UP), "--threads", str(arguments.threads)]
-    file = f"{arguments.folder / name}.jsonl\n"
+    file = f"{arguments.folder / 'mixed.jsonl'}\n"
     said = subprocess.run(
         command, input=file, stdout=subprocess.PIPE, text=True, env=environment(arguments), check=True
     )
@@ -267,14 +246,14 @@ def run(arguments: argparse.Namespace) -> Iterator[Row]:
     for spec in kinds.values():
         cold(spec, arguments)
     runs: dict[str, list[Row]] = {}
-    names = ["cold", *WORKLOADS, *(PEERS if arguments.peers_python else ())]
+    names = ["cold", *WORKLOADS, *(["lettucedetect"] if arguments.peers_python else [])]
     for nth in range(arguments.rounds):
         for name in names[:: 1 if nth % 2 == 0 else -1]:
             if name == "cold":
                 for kind, spec in list(kinds.items()) * arguments.cold_runs:
                     runs.setdefault(f"cold, {kind}", []).append(cold(spec, arguments))
             else:
-                done = peer(name, arguments) if name in PEERS else client(name, arguments)
+                done = peer(arguments) if name == "lettucedetect" else client(name, arguments)
                 runs.setdefault(name, []).append(done)
     for name in WORKLOADS:
         contents[name] |= runs[name][0]["read"]
@@ -294,18 +273,14 @@ def run(arguments: argparse.Namespace) -> Iterator[Row]:
         yield {"what": what, **common, **contents["long"], "source_words": LONG_WORDS, **row}
     row = measured([row["seconds"][0] for row in runs["cover"]], runs["cover"])
     yield {"what": "cover", **common, **contents["cover"], "source_words": LONG_WORDS, **row}
-    for name in PEERS if arguments.peers_python else ():
-        peers = [{**row, "seconds": [row["seconds"]]} for row in runs[name]]
+    if arguments.peers_python:
+        peers = [{**row, "seconds": [row["seconds"]]} for row in runs["lettucedetect"]]
         versions = {"versions": peers[0]["versions"], "max_length": MAX_LENGTH}
-        yield {"what": f"mixed, {name}", **versions, **contents[name], **rates(peers, contents[name])}
-        pairs = zip(rates_of(peers, contents[name]), rates_of(runs["mixed"], contents["mixed"]), strict=True)
-        ratios = [ours / theirs for theirs, ours in pairs]
-        yield {"what": f"mixed, {name} / default", "versions": versions["versions"], "ratio": summary(ratios)}
-
-
-def rates_of(rows: list[Row], contents: Row) -> list[float]:
-    """Text tokens a second, round by round."""
-    return [contents["text_tokens"] / row["seconds"][0] for row in rows]
+        del contents["mixed"]["encoder_tokens"], contents["mixed"]["windows"]
+        yield {"what": "mixed, lettucedetect", **versions, **contents["mixed"], **rates(peers, contents["mixed"])}
+        pairs = zip(peers, rows, strict=True)
+        ratios = [theirs["seconds"][0] / ours["seconds"][0] for theirs, ours in pairs]
+        yield {"what": "mixed, lettucedetect / default", "versions": versions["versions"], "ratio": summary(ratios)}
 
 
 def rates(rows: list[Row], contents: Row) -> Row:

@@ -61,9 +61,8 @@ def grown(only: str) -> list[dict[str, Any]]:
     for row in growth.rows() if not only or only == "growth" else ():
         one, two, four = row["seconds"]
         rows.append({"growth": row.pop("path"), **row})
-        print(
-            f"{rows[-1]['growth']:<28} {row['n']:>9,} {one:>8.3f} {two:>8.3f} {four:>8.3f} s   4n/2n {four / two:.2f}"
-        )
+        ratio = four / max(two, 1e-4)
+        print(f"{rows[-1]['growth']:<28} {row['n']:>9,} {one:>8.3f} {two:>8.3f} {four:>8.3f} s   4n/2n {ratio:.2f}")
         sys.stdout.flush()
     return rows
 

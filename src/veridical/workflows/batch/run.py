@@ -6,14 +6,7 @@ If a run is killed, the next run continues after the last finished shard.
 from __future__ import annotations
 
 import codecs
-import multiprocessing
-import os
-import signal
-import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +19,8 @@ from veridical.records.errors import CannotJudgeError, InputError, UnknownNameEr
 from veridical.records.judging import judge, thresholds_in_force
 from veridical.records.types import Case, Source
 from veridical.workflows.batch.folder import REPORT, BatchFolder
-from veridical.workflows.batch.inputs import BatchReader, ShardRange, Unchanged, input_paths, plan
+from veridical.workflows.batch.inputs import ShardRange, Unchanged, input_paths, plan
+from veridical.workflows.batch.processes import in_processes
 from veridical.workflows.batch.records import BatchManifest, BatchOptions, UsedDetector
 from veridical.workflows.batch.summary import BatchReport, summarise
 from veridical.workflows.batch.worker import ShardTexts, WorkerSettings, shard_texts
@@ -243,50 +237,4 @@ def _engine(
         from veridical.workflows.batch.ray_engine import on_ray
 
         return lambda shards: on_ray(shards, work, settings.workers, settings.address)
-    return lambda shards: _in_processes(shards, work, settings.workers)
-
-
-def _in_processes(shards: Sequence[ShardRange], work: WorkerSettings, workers: int) -> Iterator[ShardTexts]:
-    """Judge `shards` in worker processes that load the detectors once. Yield the lines of each shard, in order."""
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin, (work, workers))
-    running: deque[Future[ShardTexts]] = deque()
-    try:
-        for shard in shards:
-            running.append(pool.submit(_judge_shard, shard))
-            if len(running) > workers:
-                yield running.popleft().result()
-        while running:
-            yield running.popleft().result()
-    except BrokenProcessPool:
-        raise CannotJudgeError(
-            "a worker process ended (killed, or out of memory)",
-            hint="finished shards are kept: repeat the command to continue; fewer --workers take less memory",
-        ) from None
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-_worker: tuple[BatchReader, list[Detector], WorkerSettings] | None = None  # set once in each worker process
-
-
-def _begin(work: WorkerSettings, workers: int) -> None:
-    """Set up a worker process. It ends when its parent ends, and uses only its share of the processors."""
-    global _worker
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
-    _worker = work.reader(), work.load(), work
-
-
-def _end_with_parent() -> None:
-    """Wait until the parent process ends or is killed, then end this process."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
-
-
-def _judge_shard(shard: ShardRange) -> ShardTexts:
-    assert _worker is not None  # _begin ran first
-    reader, detectors, work = _worker
-    return shard_texts(reader, shard, detectors, work)
+    return lambda shards: in_processes(shards, work, settings.workers)

@@ -1,0 +1,98 @@
+"""Judge the shards of a batch in several worker processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from veridical.records.errors import CannotJudgeError
+from veridical.workflows.batch.inputs import ShardRange
+from veridical.workflows.batch.worker import ShardTexts, WorkerSettings, shard_texts
+
+__all__ = ["in_processes"]
+
+_AHEAD = 2  # shards that each worker has at a time: one to judge, and the next
+
+
+def in_processes(shards: Sequence[ShardRange], work: WorkerSettings, workers: int) -> Iterator[ShardTexts]:
+    """Judge shards in worker processes that load the detectors once. Yield the lines of each shard, in order.
+
+    Each worker has a pipe of its own, which ends when the worker is killed, even in the middle of a result. (The queue
+    that the workers of a `ProcessPoolExecutor` share would wait for the rest for ever.)
+
+    Raises:
+        CannotJudgeError: A worker ended.
+    """
+    context = multiprocessing.get_context("spawn")
+    pipes: list[Connection] = []
+    processes: list[BaseProcess] = []
+    try:
+        for _ in range(min(workers, len(shards))):
+            ours, theirs = context.Pipe()
+            pipes.append(ours)
+            processes.append(context.Process(target=_judge_shards, args=(theirs, work, workers), daemon=True))
+            processes[-1].start()
+            theirs.close()
+        ahead = _AHEAD * len(pipes)
+        for pipe, shard in zip(cycle(pipes), shards[:ahead], strict=False):
+            _exchange(pipe.send, shard)
+        for i, (pipe, _) in enumerate(zip(cycle(pipes), shards, strict=False)):
+            result = _exchange(pipe.recv)
+            if isinstance(result, Exception):
+                raise result
+            if i + ahead < len(shards):
+                _exchange(pipe.send, shards[i + ahead])
+            yield result
+    finally:
+        for pipe in pipes:
+            pipe.close()
+        for process in processes:
+            process.terminate()
+            process.join()
+
+
+def _exchange(call: Callable[..., Any], *arguments: object) -> Any:
+    """Send or receive through a pipe, or raise `CannotJudgeError` if the worker at its other end has ended."""
+    try:
+        return call(*arguments)
+    except (EOFError, OSError):
+        raise CannotJudgeError(
+            "a worker process ended (killed, or out of memory)",
+            hint="finished shards are kept: repeat the command to continue; fewer --workers take less memory",
+        ) from None
+
+
+def _judge_shards(pipe: Connection, work: WorkerSettings, workers: int) -> None:
+    """Judge the shards that come through the pipe, and send back the lines or the error of each.
+
+    The process ends when its parent ends, and uses only its share of the processors.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
+    reader, detectors = work.reader(), work.load()
+    while True:
+        try:
+            shard = pipe.recv()
+        except EOFError:
+            return
+        try:
+            result: ShardTexts | Exception = shard_texts(reader, shard, detectors, work)
+        except Exception as error:  # noqa: BLE001 - raised again in the parent
+            result = error
+        pipe.send(result)
+
+
+def _end_with_parent() -> None:
+    """Wait until the parent process ends or is killed, then end this process."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
