@@ -38,7 +38,7 @@ check: $(VENV)/.dev  ## lint and types only (seconds)
 test: check      ## lint, types, all tests (architecture and docs among them)
 	$(BIN)/python -m pytest -n auto
 
-faults: $(VENV)/.dev  ## inject faults: kills, full disks, hostile clients, documents and servers (about 15 minutes, Linux)
+faults: $(VENV)/.dev  ## inject faults: kills, full disks, hostile clients, documents and servers (about 25 minutes, Linux)
 	$(PIP) -c constraints.txt -e '.[dev,faults]' -e './lab[dev]'
 	$(BIN)/python -m tests.faults --write
 
