@@ -6,9 +6,9 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import cycle
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
@@ -18,7 +18,8 @@ from veridical.workflows.batch.worker import ShardTexts, WorkerSettings, shard_t
 
 __all__ = ["in_processes"]
 
-_AHEAD = 2  # shards that each worker has at a time: one to judge, and the next
+_IN_HAND = 2  # shards that each worker has at a time: one to judge, and the next
+_AHEAD = 4  # shards per worker that are judged before the oldest one is done
 
 
 def in_processes(shards: Sequence[ShardRange], work: WorkerSettings, workers: int) -> Iterator[ShardTexts]:
@@ -40,15 +41,25 @@ def in_processes(shards: Sequence[ShardRange], work: WorkerSettings, workers: in
             processes.append(context.Process(target=_judge_shards, args=(theirs, work, workers), daemon=True))
             processes[-1].start()
             theirs.close()
-        ahead = _AHEAD * len(pipes)
-        for pipe, shard in zip(cycle(pipes), shards[:ahead], strict=False):
-            _exchange(pipe.send, shard)
-        for i, (pipe, _) in enumerate(zip(cycle(pipes), shards, strict=False)):
-            result = _exchange(pipe.recv)
+        in_hand: list[deque[int]] = [deque() for _ in pipes]  # the shards that each worker has, by index
+        results: dict[int, ShardTexts | Exception] = {}
+        sent = 0
+        for i in range(len(shards)):
+            while i not in results:
+                for count in range(_IN_HAND):
+                    for pipe, indices in zip(pipes, in_hand, strict=True):
+                        if len(indices) <= count and sent < min(len(shards), i + _AHEAD * len(pipes)):
+                            _exchange(pipe.send, shards[sent])
+                            indices.append(sent)
+                            sent += 1
+                ready = wait(pipes)
+                for pipe, indices in zip(pipes, in_hand, strict=True):
+                    if pipe in ready:
+                        result = _exchange(pipe.recv)
+                        results[indices.popleft()] = result
+            result = results.pop(i)
             if isinstance(result, Exception):
                 raise result
-            if i + ahead < len(shards):
-                _exchange(pipe.send, shards[i + ahead])
             yield result
     finally:
         for pipe in pipes:
