@@ -139,7 +139,7 @@ def __getattr__(name: str) -> Any:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code. Known errors are reported as one line on stderr."""
     _prepare_streams()
-    # let torch's threads sleep while they wait: beside a busy process, training is at least twice as fast
+    # let torch's threads sleep while they wait: beside a busy process, training is about twice as fast
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         code = _run(arguments)
