@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +10,8 @@ import numpy as np
 from veridical.detectors.entailment.forms import Form
 from veridical.inference.artifact import DETECTOR, Base, load_artifact
 from veridical.inference.heads import LogisticLayer
-from veridical.records.errors import DataError, InputError
+from veridical.io.strict_json import record_of
+from veridical.records.errors import DataError
 
 __all__ = ["KIND", "TrainedLayer", "load_layer"]
 
@@ -28,25 +28,25 @@ class TrainedLayer:
     layer: LogisticLayer
 
 
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    form: Form
+    labels: str
+
+
 def load_layer(folder: Path) -> TrainedLayer:
     """Read the trained layer in a folder.
 
     Raises:
         DataError: The folder contains no layer, or a damaged layer.
     """
-    from pydantic import TypeAdapter, ValidationError
-
     artifact = load_artifact(folder, KIND)
     path = folder / DETECTOR
-    try:
-        form: Form = TypeAdapter(Form).validate_json(json.dumps(artifact.settings.get("form")), strict=True)
-        labels = TypeAdapter(str).validate_python(artifact.settings.get("labels"), strict=True)
-    except (ValidationError, InputError) as error:
-        problem = error.errors(include_url=False)[0]["msg"] if isinstance(error, ValidationError) else error.message
-        raise DataError(f"settings: {problem}", path=path, hint="copy or train it again") from None
+    settings = record_of(_Settings, artifact.settings, path, "settings")
+    form = settings.form
     weight, bias = (artifact.tensors.get(name, np.zeros(0)).astype(np.float64) for name in ("weight", "bias"))
     if not form.bins or weight.shape != (form.bins,) or bias.shape != (1,):
         raise DataError(f"no layer for {form.bins} bins", path=path, hint="copy or train it again")
     if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
         raise DataError("the layer holds numbers that are not finite", path=path)
-    return TrainedLayer(artifact.base, form, labels, LogisticLayer(weight, float(bias[0])))
+    return TrainedLayer(artifact.base, form, settings.labels, LogisticLayer(weight, float(bias[0])))

@@ -19,7 +19,7 @@ from veridical.inference.pair_runner import MODES
 from veridical.inference.pairs import PairSettings
 from veridical.inference.template import TEMPLATES
 from veridical.io.strict_json import record_of
-from veridical.records.errors import DataError, InputError
+from veridical.records.errors import DataError
 from veridical.records.strings import shorten
 
 __all__ = ["BACKBONE", "KIND", "ONNX", "TokenScale", "TokenSettings", "load_tokens"]
@@ -70,10 +70,7 @@ class TokenSettings:
         Raises:
             DataError: A field is missing or invalid.
         """
-        try:
-            loaded = record_of(cls, settings, path, "settings")
-        except InputError as error:
-            raise DataError(error.message, path=path, hint="copy or train it again") from None
+        loaded = record_of(cls, settings, path, "settings")
         if loaded.pairs.template not in TEMPLATES or loaded.mode not in MODES:
             raise DataError(f"settings: template {loaded.pairs.template!r}, mode {loaded.mode!r}", path=path)
         for scale in (loaded.span, loaded.response, loaded.contradiction or loaded.span):
