@@ -10,6 +10,7 @@ hallucinated responses, and you can compute it with `metrics.thresholding.thresh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Literal
 
@@ -179,15 +180,9 @@ class Verify:
         """Return this detector with the few-shot examples that its checker needs, drawn from `examples`."""
         if not isinstance(self.checker, LLMChecker) or len(self.checker.few_shot) == self.checker.n_few_shot:
             return self
-        checker = self.checker.with_few_shot(draw_few_shot(examples, self.checker.n_few_shot))
-        return Verify(
-            checker,
-            model=self.model,
-            splitter=self.splitter,
-            citations=self.citations,
-            aggregate=self.aggregate,
-            coverage=self.coverage,
-        )
+        fitted = copy(self)
+        fitted.checker = self.checker.with_few_shot(draw_few_shot(examples, self.checker.n_few_shot))
+        return fitted
 
     def fingerprint(self) -> dict[str, Any]:
         """Return everything that the scores depend on: splitter, checker, prompts, examples and server."""
