@@ -167,7 +167,7 @@ def test_a_decision_keeps_how_its_place_was_drawn(history: History) -> None:
     others = [span for span, is_flagged in sentences_of(checked) if not is_flagged and span not in sampled]
     places = [Span(0, 2), sampled[0], others[0]]
     history.decide(run, 1, [PlaceDecision(action="wrong", start=place.start, end=place.end) for place in places])
-    with history._read() as connection:
+    with history._engine.connect() as connection:
         rows = connection.exec_driver_sql("SELECT drawn, probability FROM decisions ORDER BY id").all()
     assert [tuple(row) for row in rows] == [("flagged", 1.0), ("random", 0.5), (None, None)]
 

@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError
 
 from veridical.datasets.split import document_of
 from veridical.detectors.calibrated import FittedCalibration
-from veridical.history import calibrations, sampling, search
+from veridical.history import sampling, search
 from veridical.history.comparing import compare, trend
 from veridical.history.database import open_database
 from veridical.history.deciding import check_places, decisions_of, note, now, read_decision, written
@@ -52,6 +52,7 @@ from veridical.history.records import (
 from veridical.history.sentences import decided, drawn
 from veridical.history.tables import (
     AUDIT,
+    CALIBRATIONS,
     CASES,
     DECISIONS,
     DOCUMENTS,
@@ -64,10 +65,10 @@ from veridical.history.tables import (
     prepare,
 )
 from veridical.history.writing import insert_rows, listed_id, store_results
-from veridical.io.serialization import decode
+from veridical.io.serialization import decode, encode
 from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.spans import Span
-from veridical.records.types import Case, Checked, Example
+from veridical.records.types import Case, Checked, Example, Level
 
 __all__ = ["History"]
 
@@ -121,13 +122,8 @@ class History:
             with connection.begin():
                 yield connection
 
-    @contextmanager
-    def _read(self) -> Iterator[Connection]:
-        with self._engine.connect() as connection:
-            yield connection
-
     def _counted(self) -> int:
-        with self._read() as connection:
+        with self._engine.connect() as connection:
             return int(connection.execute(select(func.count()).select_from(CASES)).scalar_one())
 
     # runs
@@ -152,13 +148,13 @@ class History:
 
     def upload(self, run: str) -> tuple[str, bytes]:
         """Load the file that a run is importing, and return its name and its bytes."""
-        with self._read() as connection:
+        with self._engine.connect() as connection:
             file, body = connection.execute(select(UPLOADS.c.file, UPLOADS.c.body).where(UPLOADS.c.run == run)).one()
         return str(file), bytes(body)
 
     def rows_read(self, run: str) -> int:
         """Return the number of the last stored row of a run's file, or 0 if no row is stored."""
-        with self._read() as connection:
+        with self._engine.connect() as connection:
             return int(connection.execute(select(func.coalesce(func.max(CASES.c.row), 0)).where(_of(run))).scalar_one())
 
     def add_rows(self, run: str, rows: Sequence[Row]) -> None:
@@ -179,7 +175,7 @@ class History:
         """Load the first `count` cases of a run that wait to be judged, with their keys."""
         wanted = select(CASES.c.id, DOCUMENTS.c.body).join_from(CASES, DOCUMENTS)
         wanted = wanted.where(_of(run), CASES.c.outcome == "waiting").order_by(CASES.c.number).limit(count)
-        with self._read() as connection:
+        with self._engine.connect() as connection:
             return [(key, decode(body, "case")) for key, body in connection.execute(wanted)]
 
     def store(self, run: str, results: Sequence[tuple[int, Checked | str]]) -> None:
@@ -198,7 +194,7 @@ class History:
     def unfinished(self) -> list[str]:
         """Return the runs whose import is not done, oldest first."""
         wanted = select(RUNS.c.id).where(RUNS.c.state != "done").order_by(RUNS.c.created, RUNS.c.id)
-        with self._read() as connection:
+        with self._engine.connect() as connection:
             return list(connection.execute(wanted).scalars())
 
     def runs(self, *, limit: int = 50, cursor: str | None = None, name: str = "") -> RunPage:
@@ -209,7 +205,7 @@ class History:
             wanted = wanted.where(or_(*(part.contains(clean(name.lower()), autoescape=True) for part in parts)))
         if cursor is not None:
             wanted = wanted.where(tuple_(RUNS.c.created, RUNS.c.id) < tuple_(*_read_cursor(cursor, str, str)))
-        with self._read() as connection:
+        with self._engine.connect() as connection:
             rows = list(connection.execute(wanted).mappings())
             runs = _run_rows(connection, rows[:limit])
         following = _cursor(runs[-1].created, runs[-1].id) if len(rows) > limit else None
@@ -221,7 +217,7 @@ class History:
         Raises:
             NotKeptError: There is no such run.
         """
-        with self._read() as connection:
+        with self._engine.connect() as connection:
             rows = _run_rows(connection, list(connection.execute(select(RUNS).where(RUNS.c.id == id)).mappings()))
         if not rows:
             raise NotKeptError(f"there is no run {id!r}", hint="it may have been deleted")
@@ -237,7 +233,7 @@ class History:
         causes = select(CASES.c.cause, count).where(_of(run), CASES.c.cause != "").group_by(CASES.c.cause)
         values = select(FACETS.c.kind, FACETS.c.value, count).where(FACETS.c.run == run)
         values = values.group_by(FACETS.c.kind, FACETS.c.value).order_by(count.desc(), FACETS.c.value)
-        with self._read() as connection:
+        with self._engine.connect() as connection:
             facets["cause"] = dict(map(tuple, connection.execute(causes.order_by(count.desc()))))
             for kind, value, n in connection.execute(values):
                 if len(facets[kind]) < _FACETS:
@@ -275,7 +271,7 @@ class History:
             kinds = [str if end.name in ("name", "outcome", "cause") else float for end in ends]
             place, last = tuple_(*ends), tuple_(*_read_cursor(query.cursor, *kinds))
             wanted = wanted.where(place < last if query.descending else place > last)
-        with self._read() as connection:
+        with self._engine.connect() as connection:
             if not connection.execute(select(RUNS.c.id).where(RUNS.c.id == run)).first():
                 raise NotKeptError(f"there is no run {run!r}", hint="it may have been deleted")
             total = connection.execute(select(func.count()).select_from(CASES).where(*conditions)).scalar_one()
@@ -314,7 +310,7 @@ class History:
             NotKeptError: There is no such case.
         """
         wanted = select(CASES, DOCUMENTS.c.body, DOCUMENTS.c.fields).join_from(CASES, DOCUMENTS)
-        with self._read() as connection:
+        with self._engine.connect() as connection:
             row = connection.execute(wanted.where(_of(run), CASES.c.number == number)).mappings().one_or_none()
             if row is None:
                 raise NotKeptError(f"run {run!r} has no case {number}", hint="it may have been deleted")
@@ -341,7 +337,7 @@ class History:
         """Yield the decided cases of a run as examples, with the decisions as gold labels."""
         self.run(run)
         wanted = select(CASES.c.number).where(_of(run), CASES.c.decided > 0).order_by(CASES.c.number)
-        with self._read() as connection:
+        with self._engine.connect() as connection:
             numbers = list(connection.execute(wanted).scalars())
         for number in numbers:
             yield example_of(self.case(run, number))
@@ -351,7 +347,7 @@ class History:
         self.run(run)
         columns = (DECISIONS.c.body, DECISIONS.c.by, DECISIONS.c.at, DECISIONS.c.drawn, DECISIONS.c.probability)
         wanted = select(CASES.c.id, CASES.c.number, *columns).join_from(DECISIONS, CASES).where(_of(run))
-        with self._read() as connection:
+        with self._engine.connect() as connection:
             rows = connection.execute(wanted.order_by(CASES.c.number, DECISIONS.c.id)).all()
             for key, of_case in groupby(rows, lambda row: row.id):
                 document = connection.execute(select(DOCUMENTS.c.body).where(DOCUMENTS.c.case == key)).scalar_one()
@@ -372,7 +368,7 @@ class History:
         self.run(first)
         self.run(second)
         wanted = select(CASES).order_by(CASES.c.number)
-        with self._read() as connection:
+        with self._engine.connect() as connection:
             rows = [
                 map(_case_row, connection.execute(wanted.where(_of(run))).mappings().all()) for run in (first, second)
             ]
@@ -382,7 +378,7 @@ class History:
         """Compute the proportion of flagged cases in each run that has the same name as this run, oldest first."""
         name = self.run(run).name
         wanted = select(RUNS).order_by(RUNS.c.created.desc(), RUNS.c.id.desc()).limit(_TREND)
-        with self._read() as connection:
+        with self._engine.connect() as connection:
             condition = (RUNS.c.name == name) if name else (RUNS.c.id == run)
             return trend(_run_rows(connection, list(connection.execute(wanted.where(condition)).mappings())))
 
@@ -442,7 +438,7 @@ class History:
     def audit(self, run: str) -> list[AuditLine]:
         """Return the last thousand lines of the audit about a run, newest first. They stay if the run is deleted."""
         wanted = select(*(AUDIT.c[each.name] for each in fields(AuditLine))).where(AUDIT.c.run == run)
-        with self._read() as connection:
+        with self._engine.connect() as connection:
             rows = connection.execute(wanted.order_by(AUDIT.c.id.desc()).limit(1000)).mappings()
             return [AuditLine(**{**row, "in_source": bool(row["in_source"])}) for row in rows]
 
@@ -474,7 +470,7 @@ class History:
         counts = select(func.sum(CASES.c.flagged_sentences), func.sum(CASES.c.unflagged_sentences)).where(_of(run))
         drawn_count = select(func.count()).select_from(SAMPLES).join(CASES).where(_of(run))
         numbers = select(CASES.c.number).where(_of(run), CASES.c.decided > 0).order_by(CASES.c.number)
-        with self._read() as connection:
+        with self._engine.connect() as connection:
             flagged, unflagged = connection.execute(counts).one()
             sampled = connection.execute(drawn_count).scalar_one()
             cases = list(connection.execute(numbers).scalars())
@@ -509,13 +505,19 @@ class History:
         Raises:
             InputError: There is already a version of this name.
         """
+        values = {"name": name, "detector": fitted.detector, "run": run, "created": now(), "by": by, "active": 0}
+        values |= {"body": encode(fitted), "learning": json.dumps(asdict(learning))}
         with self._write() as connection:
-            calibrations.add(connection, name, fitted, learning, run, by)
+            if connection.execute(select(CALIBRATIONS.c.name).where(CALIBRATIONS.c.name == name)).first():
+                raise InputError(f"there is a version {name!r} already", hint="choose another name")
+            connection.execute(insert(CALIBRATIONS).values(**values))
+            note(connection, by, f"fit {name}", run)
 
     def calibrations(self) -> list[CalibrationVersion]:
         """Return all versions of fitted thresholds and probabilities, newest first."""
-        with self._read() as connection:
-            return calibrations.versions(connection)
+        wanted = select(CALIBRATIONS).order_by(CALIBRATIONS.c.created.desc(), CALIBRATIONS.c.name)
+        with self._engine.connect() as connection:
+            return [_version(row) for row in connection.execute(wanted).mappings()]
 
     def calibration(self, name: str) -> FittedCalibration:
         """Load the fitted thresholds and probabilities of a version.
@@ -523,13 +525,15 @@ class History:
         Raises:
             NotKeptError: There is no such version.
         """
-        with self._read() as connection:
-            return calibrations.fit_of(connection, name)
+        with self._engine.connect() as connection:
+            fitted: FittedCalibration = decode(_calibration_row(connection, name)["body"], "calibrated")
+        return fitted
 
     def active_calibrations(self) -> dict[str, tuple[str, FittedCalibration]]:
         """Load the active versions, by detector, each as its name and its fitted thresholds and probabilities."""
-        with self._read() as connection:
-            return calibrations.active_fits(connection)
+        with self._engine.connect() as connection:
+            rows = connection.execute(select(CALIBRATIONS).where(CALIBRATIONS.c.active == 1)).mappings()
+            return {row["detector"]: (row["name"], decode(row["body"], "calibrated")) for row in rows}
 
     def activate(self, name: str, *, active: bool = True, by: str = "") -> None:
         """Make checks use a version in place of the detector's other versions, or make checks use none of them.
@@ -538,7 +542,14 @@ class History:
             NotKeptError: There is no such version.
         """
         with self._write() as connection:
-            calibrations.activate(connection, name, by, active=active)
+            row = _calibration_row(connection, name)
+            if bool(row["active"]) == active:
+                return
+            of_detector = CALIBRATIONS.c.detector == row["detector"]
+            connection.execute(update(CALIBRATIONS).where(of_detector).values(active=0))
+            if active:
+                connection.execute(update(CALIBRATIONS).where(CALIBRATIONS.c.name == name).values(active=1))
+            note(connection, by, f"{'activate' if active else 'deactivate'} {name}", row["run"])
 
     # limits
 
@@ -553,13 +564,13 @@ class History:
         before = self._count
         if self.days is not None:
             oldest = (datetime.now(UTC) - timedelta(days=self.days)).isoformat(timespec="milliseconds")
-            with self._read() as connection:
+            with self._engine.connect() as connection:
                 old = list(connection.execute(select(RUNS.c.id).where(RUNS.c.created < oldest)).scalars())
             for id in old:
                 self._delete_run(id, "the limit of age")
         if self.most_cases is not None and self._count > self.most_cases:
             keep = self.most_cases - self.most_cases // 10
-            with self._read() as connection:
+            with self._engine.connect() as connection:
                 newest = select(CASES.c.id).order_by(CASES.c.id.desc()).offset(keep).limit(1)
                 last = connection.execute(newest).scalar_one()
             self._delete_cases(CASES.c.id <= last)
@@ -644,6 +655,25 @@ def _case_row(row: RowMapping) -> CaseRow:
     values = {each.name: row[each.name] for each in fields(CaseRow)}
     scores = {name: None if values[name] == NO_SCORE else values[name] for name in ("score", "omission")}
     return CaseRow(**{**values, **scores})
+
+
+def _calibration_row(connection: Connection, name: str) -> RowMapping:
+    row = connection.execute(select(CALIBRATIONS).where(CALIBRATIONS.c.name == name)).mappings().one_or_none()
+    if row is None:
+        raise NotKeptError(f"there is no version {name!r}", hint="GET /v1/calibrations lists them")
+    return row
+
+
+def _version(row: RowMapping) -> CalibrationVersion:
+    learning = json.loads(row["learning"])
+    fitted = decode(row["body"], "calibrated").scales[Level(learning["level"])]
+    return CalibrationVersion(
+        **{name: row[name] for name in ("name", "detector", "run", "created", "by")},
+        active=bool(row["active"]),
+        threshold=fitted.threshold,
+        calibrated=fitted.calibration is not None,
+        learning=learning,
+    )
 
 
 def _cursor(*values: Any) -> str:
