@@ -1,7 +1,7 @@
 // Requests to the server that this page comes from, and nowhere else.
 
 /** What the server refused, in one line; `status` is 0 where it was not reached. */
-export class ServerError extends Error {
+class ServerError extends Error {
   constructor(message, status = 0) {
     super(message);
     this.status = status;
@@ -16,122 +16,84 @@ export function useKey(given) {
 }
 
 /** The detectors of the server; whether it keeps a history, and the role of the key. */
-export async function getDetectors() {
-  return (await request("v1/detectors")).json();
-}
+export const getDetectors = () => json("v1/detectors");
 
 /** The check document ("check/2") of one case. */
-export async function check(body, signal) {
-  return (await request("v1/check", { body, signal })).json();
-}
+export const check = (body, signal) => json("v1/check", { body, signal });
 
 /** The revised document ("revised/1") of one case. */
-export async function revise(body, signal) {
-  return (await request("v1/revise", { body, signal })).json();
-}
+export const revise = (body, signal) => json("v1/revise", { body, signal });
 
 /** The salience maps of one case, by detector. */
-export async function salience(body, signal) {
-  return (await request("v1/salience", { body, signal })).json();
-}
+export const salience = (body, signal) => json("v1/salience", { body, signal });
 
 /** The text of a file (PDF, Word, Excel, HTML, Markdown or plain text), where its pages begin, and notes on it. */
-export async function readDocument(file) {
+export function readDocument(file) {
   const form = new FormData();
   form.append("file", file);
-  return (await request("v1/documents", { form })).json();
+  return json("v1/documents", { form });
 }
 
 /** The HTML page of results, as a Blob. */
-export async function report(body) {
-  return (await request("v1/report", { body })).blob();
-}
+export const report = (body) => blob("v1/report", { body });
 
 /** A page of the runs of the history. */
-export async function getRuns(query, signal) {
-  return (await request(`v1/runs?${query}`, { signal })).json();
-}
+export const getRuns = (query, signal) => json(`v1/runs?${query}`, { signal });
 
 /** A run with its numbers of cases by outcome. */
-export async function getRun(run, signal) {
-  return (await request(path(run), { signal })).json();
-}
+export const getRun = (run, signal) => json(path(run), { signal });
 
 /** The values to filter the cases of a run by. */
-export async function getFacets(run, signal) {
-  return (await request(`${path(run)}/facets`, { signal })).json();
-}
+export const getFacets = (run, signal) => json(`${path(run)}/facets`, { signal });
 
 /** The decided cases of a run as a Blob, in the form "examples", "csv" or "label-studio". */
-export async function getExamples(run, form, signal) {
-  return (await request(`${path(run)}/examples?form=${form}`, { signal })).blob();
-}
+export const getExamples = (run, form, signal) => blob(`${path(run)}/examples?form=${form}`, { signal });
 
 /** Draw unflagged sentences of a run at random; gives back how many. */
-export async function drawSample(run, signal) {
-  return (await request(`${path(run)}/sample`, { method: "POST", signal })).json();
-}
+export const drawSample = (run, signal) => json(`${path(run)}/sample`, { method: "POST", signal });
 
 /** How many sentences of a run are decided, and what is missing to learn from them. */
-export async function getDecisions(run, signal) {
-  return (await request(`${path(run)}/decisions`, { signal })).json();
-}
+export const getDecisions = (run, signal) => json(`${path(run)}/decisions`, { signal });
 
 /** Fit the detector of a run by the decisions about it, as the version `name`; gives back what that gains. */
-export async function learn(run, name, signal) {
-  return (await request(`${path(run)}/calibrations?name=${encodeURIComponent(name)}`, { method: "POST", signal })).json();
-}
+export const learn = (run, name, signal) => json(`${path(run)}/calibrations?name=${encodeURIComponent(name)}`, { method: "POST", signal });
 
 /** The versions of fitted thresholds and probabilities, and which ones checks use. */
-export async function getCalibrations(signal) {
-  return (await request("v1/calibrations", { signal })).json();
-}
+export const getCalibrations = (signal) => json("v1/calibrations", { signal });
 
 /** Let checks use a version, or stop using it. */
-export async function activate(name, active, signal) {
-  await request(`v1/calibrations/${encodeURIComponent(name)}?active=${active}`, { method: "PUT", signal });
-}
+export const activate = (name, active, signal) => request(`v1/calibrations/${encodeURIComponent(name)}?active=${active}`, { method: "PUT", signal });
 
 /** Delete a run. */
-export async function deleteRun(run, signal) {
-  await request(path(run), { method: "DELETE", signal });
-}
+export const deleteRun = (run, signal) => request(path(run), { method: "DELETE", signal });
 
 /** How two runs over the same cases differ; `offset` cases that differ are left out. */
-export async function getComparison(run, other, offset, signal) {
-  return (await request(`${path(run)}/compare/${encodeURIComponent(other)}?offset=${offset}`, { signal })).json();
-}
+export const getComparison = (run, other, offset, signal) => json(`${path(run)}/compare/${encodeURIComponent(other)}?offset=${offset}`, { signal });
 
 /** The shares of flagged cases in runs of the same name, oldest first. */
-export async function getTrend(run, signal) {
-  return (await request(`${path(run)}/trend`, { signal })).json();
-}
+export const getTrend = (run, signal) => json(`${path(run)}/trend`, { signal });
 
 /** A page of the cases of a run. */
-export async function getCases(run, query, signal) {
-  return (await request(`${path(run)}/cases?${query}`, { signal })).json();
-}
+export const getCases = (run, query, signal) => json(`${path(run)}/cases?${query}`, { signal });
 
 /** A case of a run with its texts and decisions. */
-export async function getCase(run, number, signal) {
-  return (await request(`${path(run)}/cases/${number}`, { signal })).json();
-}
+export const getCase = (run, number, signal) => json(`${path(run)}/cases/${number}`, { signal });
 
 /** Store the decisions about a case; gives back their version. */
-export async function putDecisions(run, number, body, signal) {
-  return (await request(`${path(run)}/cases/${number}/decisions`, { method: "PUT", body, signal })).json();
-}
+export const putDecisions = (run, number, body, signal) => json(`${path(run)}/cases/${number}/decisions`, { method: "PUT", body, signal });
 
 /** Delete a case. */
-export async function deleteCase(run, number, signal) {
-  await request(`${path(run)}/cases/${number}`, { method: "DELETE", signal });
-}
+export const deleteCase = (run, number, signal) => request(`${path(run)}/cases/${number}`, { method: "DELETE", signal });
 
 /** Import a file of rows; gives back its run. */
-export async function importFile(file, { detector, explain }, signal) {
+export function importFile(file, { detector, explain }, signal) {
   const query = new URLSearchParams([["name", file.name], ["explain", String(explain)], ...detector.map((name) => ["detector", name])]);
-  return (await request(`v1/runs?${query}`, { file, signal })).json();
+  return json(`v1/runs?${query}`, { file, signal });
 }
+
+const json = async (path, options) => (await request(path, options)).json();
+
+const blob = async (path, options) => (await request(path, options)).blob();
 
 const path = (run) => `v1/runs/${encodeURIComponent(run)}`;
 

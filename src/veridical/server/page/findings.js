@@ -142,7 +142,7 @@ export function summary(content, judgement, decision, { flagged, omissions }) {
 }
 
 /** What was not judged, one sentence each. */
-export function notJudged(content, judgement) {
+function notJudged(content, judgement) {
   const gaps = unjudged(content, judgement);
   const characters = gaps.reduce((sum, gap) => sum + gap.end - gap.start, 0);
   const parts = [];

@@ -3,7 +3,7 @@
 import { h, replace } from "./dom.js";
 import { showText } from "./marked_text.js";
 import { goTo } from "./sources.js";
-import { count, number, shorten, words } from "./text.js";
+import { count, firstFrom, number, shorten, words } from "./text.js";
 
 const SHADES = 10;
 const HIGHEST = 12;
@@ -11,26 +11,16 @@ const HIGHEST = 12;
 /** Each word with its score, null where it was not judged; linear in the words and in what verdicts reach. */
 export function wordScores(content, judgement) {
   const spans = words(content.response);
+  const ends = spans.map(([, end]) => end);
   const scores = new Array(spans.length).fill(null);
   const reach = ({ start, end }, score) => {
-    for (let i = firstEndingAfter(spans, start); i < spans.length && spans[i][0] < end; i += 1) {
+    for (let i = firstFrom(ends, start + 1); i < spans.length && spans[i][0] < end; i += 1) {
       scores[i] = Math.max(scores[i] ?? 0, score);
     }
   };
   for (const span of judgement.judged ?? [{ start: 0, end: content.response.length }]) reach(span, 0);
   for (const verdict of judgement.verdicts) if (verdict.end > verdict.start) reach(verdict, verdict.score);
   return spans.map(([start, end], i) => ({ start, end, score: scores[i] }));
-}
-
-function firstEndingAfter(spans, place) {
-  let low = 0;
-  let high = spans.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (spans[middle][1] > place) high = middle;
-    else low = middle + 1;
-  }
-  return low;
 }
 
 const shadeOf = (score) => Math.min(SHADES - 1, Math.floor(score * SHADES));

@@ -21,7 +21,7 @@ export function places(text) {
 }
 
 /** The index of the first number of an ascending list that is at least `least`. */
-function firstFrom(numbers, least) {
+export function firstFrom(numbers, least) {
   let low = 0;
   let high = numbers.length;
   while (low < high) {
