@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import ConfigDict, Field, StrictBool, StrictInt
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 from veridical.records.errors import InputError
 from veridical.records.spans import Span
@@ -14,7 +14,7 @@ from veridical.records.types import Case, Judgement
 from veridical.workflows.recalibration import Gain
 
 __all__ = [
-    "ORIGINS",
+    "MOST_ON_PAGE",
     "SORTS",
     "Action",
     "AuditLine",
@@ -43,8 +43,9 @@ __all__ = [
 
 Action = Literal["wrong", "replace", "remove", "add", "keep", "rest"]
 Drawn = Literal["flagged", "random"]
-ORIGINS = ("check", "import", "proxy")
-SORTS = ("number", "name", "outcome", "score", "omission", "flagged", "cause", "decided")
+Sort = Literal["number", "name", "outcome", "score", "omission", "flagged", "cause", "decided"]
+SORTS: tuple[str, ...] = get_args(Sort)
+MOST_ON_PAGE = 200  # runs or cases
 _Text = Annotated[str, Field(min_length=0)]  # without a limit, pydantic accepts half of a surrogate pair
 
 
@@ -150,44 +151,28 @@ class CaseRow:
     problem: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseQuery:
-    """Selects cases of a run, and sets their order.
+class CaseQuery(BaseModel):
+    """Selects cases of a run, and sets their order. Repeat a parameter to allow several values; none allows all."""
 
-    Attributes:
-        sort: The column to sort by, one of `SORTS`.
-        descending: Whether the highest values come first.
-        outcome: The outcomes to select. Empty for all outcomes.
-        cause: The causes to select. Empty for all causes.
-        score_min: The lowest score to select. Cases without a score are left out.
-        score_max: The highest score to select. Cases without a score are left out.
-        source: Ids of sources. Select cases that have at least one of them.
-        kind: Kinds of error. Select cases in which at least one of them is flagged.
-        label: Labels of imported rows. Select cases that have one of them.
-        detector: Names of detectors. Select cases that at least one of them flags.
-        decided: Whether to select the cases that people have decided about, or the other cases. None selects both.
-        sampled: Whether to select the cases with a sentence that was drawn at random for review, or the other cases.
-            None selects both.
-        search: Words, all of which must occur in the response, the question or the id. The last one may be incomplete.
-        limit: How many cases a page may have.
-        cursor: The cursor of the page. None for the first page.
-    """
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
 
-    sort: str = "number"
-    descending: bool = False
-    outcome: Sequence[str] = ()
-    cause: Sequence[str] = ()
-    score_min: float | None = None
-    score_max: float | None = None
-    source: Sequence[str] = ()
-    kind: Sequence[str] = ()
-    label: Sequence[str] = ()
-    detector: Sequence[str] = ()
-    decided: bool | None = None
-    sampled: bool | None = None
-    search: str = ""
-    limit: int = 50
-    cursor: str | None = None
+    sort: Annotated[Sort, Field(description="The column to sort by.")] = "number"
+    descending: Annotated[bool, Field(description="Whether the highest values come first.")] = False
+    outcome: Annotated[Sequence[str], Field(description="An outcome, waiting or failed.")] = ()
+    cause: Annotated[Sequence[str], Field(description="Why the answer failed.")] = ()
+    score_min: Annotated[float | None, Field(ge=0, le=1, description="The lowest score. Cases need a score.")] = None
+    score_max: Annotated[float | None, Field(ge=0, le=1, description="The highest score. Cases need a score.")] = None
+    source: Annotated[Sequence[str], Field(description="The id of a source that the case has.")] = ()
+    kind: Annotated[Sequence[str], Field(description="A kind of error that is flagged.")] = ()
+    label: Annotated[Sequence[str], Field(description="A label of the imported rows.")] = ()
+    detector: Annotated[Sequence[str], Field(description="A detector that flags the case.")] = ()
+    decided: Annotated[bool | None, Field(description="Whether anyone decided about the case.")] = None
+    sampled: Annotated[bool | None, Field(description="Whether a sentence of the case is in the random sample.")] = None
+    search: Annotated[
+        str, Field(max_length=1000, description="Words of response, question or id, the last one perhaps incomplete.")
+    ] = ""
+    limit: Annotated[int, Field(ge=1, le=MOST_ON_PAGE, description="The most cases of a page.")] = 50
+    cursor: Annotated[str | None, Field(max_length=5000, description="`next` of the page before.")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,6 @@ from veridical.history.database import open_database
 from veridical.history.deciding import check_places, decisions_of, note, now, read_decision, written
 from veridical.history.labelling import example_of
 from veridical.history.records import (
-    SORTS,
     AuditLine,
     CalibrationVersion,
     CasePage,
@@ -66,7 +65,7 @@ from veridical.history.tables import (
 )
 from veridical.history.writing import insert_rows, listed_id, store_results
 from veridical.io.serialization import decode, encode
-from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.errors import InputError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Checked, Example, Level
 
@@ -261,8 +260,6 @@ class History:
         Raises:
             NotKeptError: There is no such run.
         """
-        if query.sort not in SORTS:
-            raise UnknownNameError("order", query.sort, SORTS)
         conditions = [_of(run), *self._conditions(query)]
         ends = [CASES.c[name] for name in dict.fromkeys((query.sort, "number"))]
         wanted = select(CASES).where(*conditions).limit(query.limit + 1)

@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse
 from veridical.history.exporting import decisions_csv, label_studio_tasks
 from veridical.history.learning import NEEDED, NEEDED_AT_RANDOM, too_few
 from veridical.history.records import (
+    MOST_ON_PAGE,
     AuditLine,
     CalibrationVersion,
     CasePage,
@@ -57,7 +58,6 @@ ANSWERS = (
 )
 """The records that the routes of the history return."""
 
-_MOST = 200  # runs or cases of a page
 _UPLOAD = {
     "requestBody": {
         "required": True,
@@ -74,39 +74,15 @@ class _Params(BaseModel):
 class RunParams(_Params):
     """Selects runs."""
 
-    limit: Annotated[int, Field(ge=1, le=_MOST, description="The most runs of a page.")] = 50
+    limit: Annotated[int, Field(ge=1, le=MOST_ON_PAGE, description="The most runs of a page.")] = 50
     cursor: Annotated[str | None, Field(max_length=5000, description="`next` of the page before.")] = None
     name: Annotated[str, Field(max_length=200, description="A part of a file's name or of a run's id.")] = ""
-
-
-class CaseParams(_Params):
-    """Selects cases of a run, and sets their order. Repeat a parameter to allow several values."""
-
-    sort: Literal["number", "name", "outcome", "score", "omission", "flagged", "cause", "decided"] = "number"
-    descending: bool = False
-    outcome: Annotated[list[str], Field(description="An outcome, waiting or failed.")] = []
-    cause: Annotated[list[str], Field(description="Why the answer failed.")] = []
-    score_min: Annotated[float | None, Field(ge=0, le=1)] = None
-    score_max: Annotated[float | None, Field(ge=0, le=1)] = None
-    source: Annotated[list[str], Field(description="The id of a source that the case has.")] = []
-    kind: Annotated[list[str], Field(description="A kind of error that is flagged.")] = []
-    label: Annotated[list[str], Field(description="A label of the imported rows.")] = []
-    detector: Annotated[list[str], Field(description="A detector that flags the case.")] = []
-    decided: Annotated[bool | None, Field(description="Whether anyone decided about the case.")] = None
-    sampled: Annotated[bool | None, Field(description="Whether a sentence of the case is in the random sample.")] = None
-    search: Annotated[str, Field(max_length=1000, description="Words of response, question or id.")] = ""
-    limit: Annotated[int, Field(ge=1, le=_MOST, description="The most cases of a page.")] = 50
-    cursor: Annotated[str | None, Field(max_length=5000, description="`next` of the page before.")] = None
-
-    def query(self) -> CaseQuery:
-        """Convert the parameters to a query."""
-        return CaseQuery(**self.model_dump())
 
 
 class CompareParams(_Params):
     """Selects which cases to list, of those with different outcomes."""
 
-    limit: Annotated[int, Field(ge=1, le=_MOST, description="The most cases.")] = 50
+    limit: Annotated[int, Field(ge=1, le=MOST_ON_PAGE, description="The most cases.")] = 50
     offset: Annotated[int, Field(ge=0, le=10**9, description="The number of cases to leave out.")] = 0
 
 
@@ -307,9 +283,9 @@ async def audit(desk: AdminDesk, run: str) -> Response:
 
 
 @router.get("/v1/runs/{run}/cases", responses=documented_responses("The cases", _schema("CasePage")))
-async def cases(desk: ReviewDesk, run: str, params: Annotated[CaseParams, Query()]) -> Response:
+async def cases(desk: ReviewDesk, run: str, params: Annotated[CaseQuery, Query()]) -> Response:
     """List cases of a run, without their texts. Needs the role review."""
-    return await _json(await desk.call(desk.history.cases, run, params.query()))
+    return await _json(await desk.call(desk.history.cases, run, params))
 
 
 @router.get("/v1/runs/{run}/cases/{number}", responses=documented_responses("The case", _schema("StoredCase")))
