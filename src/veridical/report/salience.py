@@ -24,6 +24,7 @@ __all__ = [
     "map_view",
     "salience_page",
     "salience_style",
+    "strongest",
 ]
 
 HIGHLIGHTING_WORDS = 400  # the most response words of a page that highlight others: each needs its own rules
@@ -100,7 +101,7 @@ def hover_rules(salience: SalienceMap, *, id: str = "map", words: int = HIGHLIGH
     responses_of: dict[int, list[int]] = {}
     rules = []
     for j in range(min(words, len(salience.response_words))):
-        rows = _strongest(salience, j)
+        rows = strongest(salience, j)
         for i in rows:
             responses_of.setdefault(i, []).append(j)
         if rows:
@@ -112,7 +113,7 @@ def hover_rules(salience: SalienceMap, *, id: str = "map", words: int = HIGHLIGH
     return rules
 
 
-def _strongest(salience: SalienceMap, column: int) -> list[int]:
+def strongest(salience: SalienceMap, column: int) -> list[int]:
     """Return the rows of the highest values in a column, highest first: at most `_LINKS`, and only those above 0."""
     import numpy as np
 
@@ -148,10 +149,10 @@ def map_view(
     least = weights[min(sentence_limit, len(weights)) - 1] if weights else 0.0
     views = []
     for source in case.sources:
-        strongest = [span for span, weight in weighted[source.id] if weight >= least and weight > 0]
-        words, rest = _source_words(salience, source.id, source.text, strongest, id)
+        most_read = [span for span, weight in weighted[source.id] if weight >= least and weight > 0]
+        words, rest = _source_words(salience, source.id, source.text, most_read, id)
         name = f"{source.id} ({source.perspective})" if source.perspective else source.id
-        views.append(SourceMapView(visible(name), len(strongest), len(weighted[source.id]), tuple(words), rest))
+        views.append(SourceMapView(visible(name), len(most_read), len(weighted[source.id]), tuple(words), rest))
     response, rest = _response_words(salience, case.response, flagged, id)
     return MapView(id, heading, tuple(response), rest, len(salience.response_words), tuple(views))
 
@@ -163,7 +164,7 @@ def _response_words(
     views, end = [], 0  # of the last word
     for j, word in enumerate(salience.response_words[:_MARKED]):
         lines = [f"attribution {salience.attribution[j]:.1%}"]
-        for i in _strongest(salience, j):
+        for i in strongest(salience, j):
             source_word = salience.source_words[i]
             lines.append(f"{salience.values[i, j]:.1%} {source_word.text} ({source_word.source_id})")
         views.append(

@@ -26,7 +26,7 @@ from veridical.records.types import Case, Outcome
 from veridical.server.batching import in_thread
 from veridical.server.errors import FORWARDED_ROUTES, OPENAI_ROUTES, error_body, error_response
 from veridical.server.offsets import check_json, with_offsets
-from veridical.server.openapi import CASE, CONVERSATION, body, components, documented_responses, routes_page
+from veridical.server.openapi import CASE, CONVERSATION, body, components, documented_responses, list_of, routes_page
 from veridical.server.protection import Protection, key_of, read_body, request_id_of, role_of
 from veridical.server.proxy import STATUS_HEADER, add_proxy
 from veridical.server.requests import (
@@ -55,13 +55,7 @@ def _object(*fields: str) -> dict[str, Any]:
     return {"application/json": {"schema": schema}}
 
 
-def _results(kind: str) -> dict[str, Any]:
-    results = {"type": "array", "items": {"$ref": f"#/components/schemas/{kind}"}}
-    properties = {"results": results, "run": {"type": "string", "description": "The run that keeps them."}}
-    schema = {"type": "object", "properties": properties, "required": ["results"]}
-    return {"application/json": {"schema": schema}}
-
-
+_RUN = {"type": "string", "description": "The run that keeps them."}
 _ROUTES = "GET /openapi.json lists all routes"
 _TEXT = {"type": "string"}
 _EVENT = {"type": "object", "properties": {"event": _TEXT, "data": _TEXT}, "required": ["event", "data"]}
@@ -281,7 +275,7 @@ def _add_checks(app: FastAPI, service: Service, keep: Keep | None) -> None:
             {"cases": [CONVERSATION]},
             CASE,
         ),
-        responses=documented_responses("The checked cases, in order", _results("check")),
+        responses=documented_responses("The checked cases, in order", list_of("check", "results", run=_RUN)),
     )
     async def check(request: Request) -> Response:
         """Check one or more cases."""
@@ -324,7 +318,7 @@ def _add_checks(app: FastAPI, service: Service, keep: Keep | None) -> None:
     @app.post(
         "/v1/revise",
         openapi_extra=body("ReviseRequest", {"cases": [CASE], "reviser": "delete"}),
-        responses=documented_responses("The revised cases, in order", _results("revised")),
+        responses=documented_responses("The revised cases, in order", list_of("revised", "results", run=_RUN)),
     )
     async def revise(request: Request) -> Response:
         """Revise the unsupported parts of one or more cases. A revision is kept only if it is better."""

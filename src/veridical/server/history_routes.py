@@ -35,7 +35,7 @@ from veridical.server.desk import Desk
 from veridical.server.errors import Refused
 from veridical.server.importing import check_file
 from veridical.server.keys import ROLES
-from veridical.server.openapi import body, documented_responses
+from veridical.server.openapi import OBJECT, body, documented_responses, list_of, record
 from veridical.server.protection import key_of, read_body, role_of
 from veridical.server.requests import DecisionsRequest, HowToCheck, read_request
 from veridical.workflows.checking import check_thresholds
@@ -154,27 +154,15 @@ ReviewDesk = Annotated[Desk, Depends(_desk_for("review"))]
 AdminDesk = Annotated[Desk, Depends(_desk_for("admin"))]
 
 
-def _schema(name: str) -> dict[str, Any]:
-    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
-
-
-_RUN = _schema("RunRow")
-_OBJECT = {"application/json": {"schema": {"type": "object"}}}
-
-
-def _list(field: str, name: str) -> dict[str, Any]:
-    items = {"type": "array", "items": {"$ref": f"#/components/schemas/{name}"}}
-    return {"application/json": {"schema": {"type": "object", "properties": {field: items}, "required": [field]}}}
-
-
+_RUN = record("RunRow")
 _EXPORTS = {
     "application/x-ndjson": {"schema": {"type": "string"}},
     "text/csv": {"schema": {"type": "string"}},
     "application/json": {"schema": {"type": "array", "items": {"type": "object"}}},
 }
-_LINES = _list("lines", "AuditLine")
-_POINTS = _list("points", "TrendPoint")
-_VERSIONS = _list("versions", "CalibrationVersion")
+_LINES = list_of("AuditLine", "lines")
+_POINTS = list_of("TrendPoint", "points")
+_VERSIONS = list_of("CalibrationVersion", "versions")
 _ACCEPTED: dict[int | str, dict[str, Any]] = {202: {"description": "The run, which is judged", "content": _RUN}}
 
 
@@ -190,7 +178,7 @@ async def _json(content: Any, status: int = 200) -> Response:
     return Response(await in_thread(write), status, media_type="application/json")
 
 
-@router.get("/v1/runs", responses=documented_responses("The runs, newest first", _schema("RunPage")))
+@router.get("/v1/runs", responses=documented_responses("The runs, newest first", record("RunPage")))
 async def runs(desk: ReviewDesk, params: Annotated[RunParams, Query()]) -> Response:
     """List the runs that are kept, newest first. Needs the role review."""
     return await _json(await desk.call(desk.history.runs, limit=params.limit, cursor=params.cursor, name=params.name))
@@ -232,14 +220,14 @@ async def one_run(desk: ReviewDesk, run: str) -> Response:
     return await _json(await desk.call(desk.history.run, run))
 
 
-@router.delete("/v1/runs/{run}", responses=documented_responses("The run is deleted", _OBJECT))
+@router.delete("/v1/runs/{run}", responses=documented_responses("The run is deleted", OBJECT))
 async def delete_run(request: Request, desk: AdminDesk, run: str) -> Response:
     """Delete a run with its cases and decisions. Needs the role admin."""
     await desk.call(desk.history.delete_run, run, by=key_of(request))
     return JSONResponse({"deleted": run})
 
 
-@router.get("/v1/runs/{run}/facets", responses=documented_responses("The numbers of cases by value", _OBJECT))
+@router.get("/v1/runs/{run}/facets", responses=documented_responses("The numbers of cases by value", OBJECT))
 async def facets(desk: ReviewDesk, run: str) -> Response:
     """Return the values by which the cases of a run can be filtered, most common first. Needs the role review."""
     await desk.call(desk.history.run, run)
@@ -261,7 +249,7 @@ async def examples(desk: ReviewDesk, run: str, params: Annotated[ExportParams, Q
     return Response(text, media_type="application/x-ndjson")
 
 
-@router.get("/v1/runs/{run}/compare/{other}", responses=documented_responses("The comparison", _schema("Comparison")))
+@router.get("/v1/runs/{run}/compare/{other}", responses=documented_responses("The comparison", record("Comparison")))
 async def compare(desk: ReviewDesk, run: str, other: str, params: Annotated[CompareParams, Query()]) -> Response:
     """Compare a run with another one over the same cases. Needs the role review."""
     return await _json(await desk.call(desk.history.compare, run, other, limit=params.limit, offset=params.offset))
@@ -282,19 +270,19 @@ async def audit(desk: AdminDesk, run: str) -> Response:
     return await _json({"lines": await desk.call(desk.history.audit, run)})
 
 
-@router.get("/v1/runs/{run}/cases", responses=documented_responses("The cases", _schema("CasePage")))
+@router.get("/v1/runs/{run}/cases", responses=documented_responses("The cases", record("CasePage")))
 async def cases(desk: ReviewDesk, run: str, params: Annotated[CaseQuery, Query()]) -> Response:
     """List cases of a run, without their texts. Needs the role review."""
     return await _json(await desk.call(desk.history.cases, run, params))
 
 
-@router.get("/v1/runs/{run}/cases/{number}", responses=documented_responses("The case", _schema("StoredCase")))
+@router.get("/v1/runs/{run}/cases/{number}", responses=documented_responses("The case", record("StoredCase")))
 async def one_case(desk: ReviewDesk, run: str, number: str) -> Response:
     """Return a case with its texts, its result and the decisions about it. Needs the role review."""
     return await _json(await desk.call(desk.history.case, run, _number(number)))
 
 
-@router.delete("/v1/runs/{run}/cases/{number}", responses=documented_responses("The case is deleted", _OBJECT))
+@router.delete("/v1/runs/{run}/cases/{number}", responses=documented_responses("The case is deleted", OBJECT))
 async def delete_case(request: Request, desk: AdminDesk, run: str, number: str) -> Response:
     """Delete a case and the decisions about it. Needs the role admin."""
     await desk.call(desk.history.delete_case, run, _number(number), by=key_of(request))
@@ -304,7 +292,7 @@ async def delete_case(request: Request, desk: AdminDesk, run: str, number: str) 
 @router.put(
     "/v1/runs/{run}/cases/{number}/decisions",
     openapi_extra=body("DecisionsRequest", _DECISION),
-    responses=documented_responses("The decisions are stored", _OBJECT),
+    responses=documented_responses("The decisions are stored", OBJECT),
 )
 async def decide(request: Request, desk: ReviewDesk, run: str, number: str) -> Response:
     """Store a person's decisions about a case, in place of all earlier decisions. Needs the role review."""
@@ -317,7 +305,7 @@ async def decide(request: Request, desk: ReviewDesk, run: str, number: str) -> R
     return JSONResponse({"version": version})
 
 
-@router.post("/v1/runs/{run}/sample", responses=documented_responses("The number of sentences drawn", _OBJECT))
+@router.post("/v1/runs/{run}/sample", responses=documented_responses("The number of sentences drawn", OBJECT))
 async def sample(request: Request, desk: ReviewDesk, run: str, params: Annotated[SampleParams, Query()]) -> Response:
     """Draw unflagged sentences of a run at random, for people to review. Needs the role review.
 
@@ -327,7 +315,7 @@ async def sample(request: Request, desk: ReviewDesk, run: str, params: Annotated
     return JSONResponse({"drawn": number})
 
 
-@router.get("/v1/runs/{run}/decisions", responses=documented_responses("The numbers", _schema("Decisions")))
+@router.get("/v1/runs/{run}/decisions", responses=documented_responses("The numbers", record("Decisions")))
 async def decisions(desk: ReviewDesk, run: str) -> Response:
     """Count the decided sentences of a run. `missing` says what learning still needs. Needs the role review."""
     counts, _ = await desk.call(desk.history.decided_sentences, run)
@@ -335,7 +323,7 @@ async def decisions(desk: ReviewDesk, run: str) -> Response:
     return JSONResponse({**asdict(counts), **needed, "missing": too_few(counts)})
 
 
-@router.post("/v1/runs/{run}/calibrations", responses=documented_responses("What it gains", _schema("Learning")))
+@router.post("/v1/runs/{run}/calibrations", responses=documented_responses("What it gains", record("Learning")))
 async def learn(request: Request, desk: ReviewDesk, run: str, params: Annotated[LearnParams, Query()]) -> Response:
     """Fit a detector's threshold and probabilities to the decisions about a run. Needs the role review.
 
@@ -354,14 +342,14 @@ async def calibrations(desk: ReviewDesk) -> Response:
     return await _json({"versions": await desk.call(desk.history.calibrations), "in_use": dict(desk.in_use)})
 
 
-@router.get("/v1/calibrations/{name}", responses=documented_responses("The content of detector.json", _OBJECT))
+@router.get("/v1/calibrations/{name}", responses=documented_responses("The content of detector.json", OBJECT))
 async def calibration(desk: ReviewDesk, name: str) -> Response:
     """Return a version as the `detector.json` of a folder to use as `calibrated:FOLDER`. Needs the role review."""
     fitted = await desk.call(desk.history.calibration, name)
     return Response(encode(fitted, indent=1), media_type="application/json")
 
 
-@router.put("/v1/calibrations/{name}", responses=documented_responses("It is done", _OBJECT))
+@router.put("/v1/calibrations/{name}", responses=documented_responses("It is done", OBJECT))
 async def activate(request: Request, desk: AdminDesk, name: str, params: Annotated[ActiveParams, Query()]) -> Response:
     """Make checks use a version (`active=true`), or the detector's own thresholds again. Needs the role admin."""
     await desk.activate(name, active=params.active, by=key_of(request))

@@ -11,7 +11,18 @@ from pydantic import TypeAdapter
 from veridical.io.serialization import schema
 from veridical.report.pages import render_page
 
-__all__ = ["CASE", "CHAT", "CONVERSATION", "body", "components", "documented_responses", "routes_page"]
+__all__ = [
+    "CASE",
+    "CHAT",
+    "CONVERSATION",
+    "OBJECT",
+    "body",
+    "components",
+    "documented_responses",
+    "list_of",
+    "record",
+    "routes_page",
+]
 
 CASE = {"response": "The tower is 300 m tall.", "sources": ["The tower is 330 m tall."]}
 CONVERSATION = {
@@ -22,6 +33,7 @@ CONVERSATION = {
     ]
 }
 CHAT = {"messages": [{"role": "user", "content": "How tall is it?"}], "sources": ["The tower is 330 m tall."]}
+OBJECT = {"application/json": {"schema": {"type": "object"}}}
 _REF = "#/components/schemas/"
 _STATUSES = {
     400: "The body is not JSON, not UTF-8, or not a request of this route",
@@ -47,6 +59,20 @@ def body(name: str, *examples: dict[str, Any], kinds: tuple[str, ...] = ("applic
     named = {str(i): {"value": example} for i, example in enumerate(examples, 1)}
     content = {kind: {"schema": {"$ref": _REF + name}, **({"examples": named} if named else {})} for kind in kinds}
     return {"requestBody": {"required": True, "content": content}}
+
+
+def record(name: str) -> dict[str, Any]:
+    """Build the OpenAPI entry for content that is a JSON object of the schema `name`."""
+    return {"application/json": {"schema": {"$ref": _REF + name}}}
+
+
+def list_of(name: str, field: str, **others: dict[str, Any]) -> dict[str, Any]:
+    """Build the OpenAPI entry for a JSON object with a list of the schema `name` in `field`.
+
+    `others` are the schemas of further fields, which may be missing.
+    """
+    properties = {field: {"type": "array", "items": {"$ref": _REF + name}}, **others}
+    return {"application/json": {"schema": {"type": "object", "properties": properties, "required": [field]}}}
 
 
 def documented_responses(

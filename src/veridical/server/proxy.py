@@ -27,7 +27,7 @@ from veridical.records.strings import join_halves
 from veridical.records.types import Judgement
 from veridical.server.batching import in_thread
 from veridical.server.errors import Refused, error_body
-from veridical.server.openapi import CHAT, body, documented_responses
+from veridical.server.openapi import CHAT, OBJECT, body, documented_responses
 from veridical.server.protection import key_of, read_body, request_id_of
 from veridical.server.replies import BLOCKED, UNAVAILABLE, CheckedChoice, ReplyChecker, annotation, overall_status
 from veridical.server.requests import Keep, parse_body
@@ -41,8 +41,7 @@ __all__ = ["STATUS_HEADER", "StreamedReply", "add_proxy"]
 
 STATUS_HEADER = "X-Veridical-Status"
 _PATH = "/chat/completions"
-_OBJECT = {"application/json": {"schema": {"type": "object"}}}
-_REPLY = {**_OBJECT, "text/event-stream": {"schema": {"type": "string"}}}
+_REPLY = {**OBJECT, "text/event-stream": {"schema": {"type": "string"}}}
 _FORWARDED = ("authorization", "openai-organization", "openai-project")
 _FRAME = ("id", "object", "created", "model", "system_fingerprint", "service_tier", "usage")
 
@@ -74,7 +73,7 @@ def add_proxy(
 
     @app.get(
         "/v1/models",
-        responses=documented_responses("The answer of the chat server", _OBJECT, work=False, error="OpenAIError"),
+        responses=documented_responses("The answer of the chat server", OBJECT, work=False, error="OpenAIError"),
     )
     async def models(request: Request) -> Response:
         """List the models of the server behind the proxy."""

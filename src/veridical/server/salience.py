@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from veridical.report.salience import strongest
 
 if TYPE_CHECKING:
     from veridical.records.salience_map import SalienceMap
-    from veridical.records.spans import Span
 
 __all__ = ["map_documents"]
-
-_STRONGEST = 5  # source words per word of the response
 
 
 def map_documents(maps: Sequence[SalienceMap | None]) -> list[dict[str, Any] | None]:
@@ -25,22 +23,14 @@ def map_documents(maps: Sequence[SalienceMap | None]) -> list[dict[str, Any] | N
 
 
 def _words(salience: SalienceMap) -> list[dict[str, Any]]:
-    words = []
-    for j, word in enumerate(salience.response_words):
-        column = salience.values[:, j]
-        strongest = [int(i) for i in np.argsort(-column, kind="stable")[:_STRONGEST] if column[i] > 0]
-        sources = [
-            {
-                "source_id": salience.source_words[i].source_id,
-                "span": _span(salience.source_words[i].span),
-                "text": salience.source_words[i].text,
-                "value": float(column[i]),
-            }
-            for i in strongest
-        ]
-        words.append({"span": _span(word.span), "attribution": float(salience.attribution[j]), "strongest": sources})
-    return words
-
-
-def _span(span: Span) -> dict[str, int]:
-    return {"start": span.start, "end": span.end}
+    return [
+        {
+            "span": asdict(word.span),
+            "attribution": float(salience.attribution[j]),
+            "strongest": [
+                {**asdict(salience.source_words[i]), "value": float(salience.values[i, j])}
+                for i in strongest(salience, j)
+            ],
+        }
+        for j, word in enumerate(salience.response_words)
+    ]
