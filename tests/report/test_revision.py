@@ -108,7 +108,7 @@ def test_hostile_texts_stay_texts() -> None:
         (failed(HOSTILE, HOSTILE),),
         HOSTILE,
     )
-    html = render_revisions([change], title=HOSTILE, generated=HOSTILE)
+    html = render_revisions([change], title=HOSTILE)
     page = Page(html)
     assert not {tag for tag, _ in page.tags} & {"script", "img", "iframe", "object"}
     assert not [key for _, held in page.tags for key in held if key.startswith("on")]

@@ -49,9 +49,7 @@ def render_batch(report: BatchReport, worst: Sequence[Checked] = ()) -> str:
         tables.append(_failures_table(report))
     styles, values = case_sections(worst)
     styles.append(render("batch.css"))
-    return render_page(
-        "batch.html", *styles, title="Batch report", tables=tables, plots=_plots(report), generated=None, **values
-    )
+    return render_page("batch.html", *styles, title="Batch report", tables=tables, plots=_plots(report), **values)
 
 
 def _shares_table(report: BatchReport) -> Table:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from veridical.records.errors import InputError
-from veridical.records.strings import visible
 from veridical.records.types import Checked, Outcome
 from veridical.report.heat import SHADES, heat_style, heat_view
 from veridical.report.html_view import CaseView, case_view
@@ -36,19 +35,16 @@ def render_html(
     checked: Sequence[Checked],
     *,
     title: str = _TITLE,
-    generated: str | None = None,
     maps: Sequence[Sequence[SalienceMap | None]] = (),
     heat: bool = False,
 ) -> str:
     """Render checked cases as one HTML document without a script, which you can read without a network.
 
-    Time and size are linear in the texts and marks.
+    The same cases always give the same page. Time and size are linear in the texts and marks.
 
     Args:
         checked: The checked cases.
         title: The title of the page.
-        generated: A line under the title, such as a date or a command. Without it, the same cases always give the same
-            page.
         maps: The salience maps. `maps[i][k]` belongs to `checked[i].judgements[k]` and is shown below this case, or is
             None to show no map.
         heat: Whether to shade words by their scores, for judgements that score words (`report.heat`).
@@ -66,8 +62,7 @@ def render_html(
     (True, False)
     """
     styles, values = case_sections(checked, maps=maps, heat=heat)
-    about = None if generated is None else visible(generated)
-    return render_page("report.html", *styles, title=title, generated=about, **values)
+    return render_page("report.html", *styles, title=title, **values)
 
 
 def render_pages(
@@ -102,7 +97,7 @@ def render_pages(
         values["rows"] = rows if file == path else []
         if file == path:
             values["counts"] = _counts(checked)
-        pages[file] = render_page("report.html", *styles, title=_TITLE, generated=None, **values)
+        pages[file] = render_page("report.html", *styles, title=_TITLE, **values)
     return {file: pages[file] for file in files}
 
 

@@ -147,9 +147,7 @@ def _view(result: Revised, anchor: str) -> RevisionView:
     )
 
 
-def render_revisions(
-    results: Sequence[Revised], *, title: str = "Veridical revisions", generated: str | None = None
-) -> str:
+def render_revisions(results: Sequence[Revised], *, title: str = "Veridical revisions") -> str:
     """Render all results as one HTML document without a script, which you can read without a network.
 
     Raises:
@@ -159,7 +157,6 @@ def render_revisions(
         "revisions.html",
         render("revision.css"),
         title=title,
-        generated=None if generated is None else visible(generated),
         revisions=[_view(result, f"r{i}") for i, result in enumerate(results, 1)],
         revised=sum(bool(result.revision.edits) for result in results),
     )
