@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict
 from math import isclose
+from typing import Any
 
 from veridical.records.detector import Detector, fingerprint_of, info_of, thresholds_of
 from veridical.records.types import Case, Judgement, Level, Source, check_judgement
@@ -105,9 +106,11 @@ def assert_detector_contract(
     short = [(case, judgement) for case, judgement in zip(cases, judged, strict=True) if len(str(case)) < 20_000]
     again = detector.judge([case for case, _ in short[::-1]])[::-1]
     for (case, first), second in zip(short, again, strict=True):
-        _assert_same(first, second, tolerance, f"{case.id!r}: a second call, in the other order, judged differently")
+        again_alike = _alike(asdict(first), asdict(second), tolerance)
+        assert again_alike, f"{case.id!r}: a second call, in the other order, judged differently"
         (alone,) = detector.judge([case])
-        _assert_same(first, alone, tolerance, f"{case.id!r}: judged differently alone than among others")
+        alone_alike = _alike(asdict(first), asdict(alone), tolerance)
+        assert alone_alike, f"{case.id!r}: judged differently alone than among others"
     return judged
 
 
@@ -125,33 +128,13 @@ def _check(detector: Detector, case: Case, judgement: Judgement) -> None:
         assert unjudged, f"{case.id!r}: it cannot be judged, so judged must be (), with a note and no score"
 
 
-def _assert_same(a: Judgement, b: Judgement, tolerance: float, message: str) -> None:
-    """Assert that two judgements are equal up to rounding."""
-    assert _without_numbers(a) == _without_numbers(b), message
-    for one, two in zip(_numbers(a), _numbers(b), strict=True):
-        assert one == two or (one is not None and two is not None and isclose(one, two, abs_tol=tolerance)), message
-
-
-def _numbers(judgement: Judgement) -> list[float | None]:
-    return [
-        *(judgement.hallucination, judgement.omission),
-        *(v.score for v in judgement.verdicts),
-        *(o.score for o in judgement.omissions),
-        *(e.weight for v in judgement.verdicts for e in v.evidence),
-        *(v.score for v in judgement.sentences),
-    ]
-
-
-def _without_numbers(judgement: Judgement) -> Judgement:
-    """Return the judgement with every number set to 0, and without reasons, which contain numbers."""
-    return replace(
-        judgement,
-        hallucination=None if judgement.hallucination is None else 0.0,
-        omission=None if judgement.omission is None else 0.0,
-        verdicts=tuple(
-            replace(v, score=0.0, reason=None, evidence=tuple(replace(e, weight=0.0) for e in v.evidence))
-            for v in judgement.verdicts
-        ),
-        omissions=tuple(replace(o, score=0.0, reason=None) for o in judgement.omissions),
-        sentences=tuple(replace(v, score=0.0) for v in judgement.sentences),
-    )
+def _alike(one: Any, other: Any, tolerance: float) -> bool:
+    """Tell whether two values are equal up to rounding. Reasons are not compared, because they contain numbers."""
+    if isinstance(one, float) and isinstance(other, float):
+        return isclose(one, other, abs_tol=tolerance)
+    if isinstance(one, dict) and isinstance(other, dict):
+        names = [name for name in one if name != "reason" or "score" not in one]
+        return one.keys() == other.keys() and all(_alike(one[name], other[name], tolerance) for name in names)
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(_alike(*pair, tolerance) for pair in zip(one, other, strict=True))
+    return bool(one == other)
