@@ -77,10 +77,6 @@ class BatchFolder:
                 folder._drop_unfinished()
             yield folder
 
-    def pending(self, shards: list[ShardRange]) -> list[tuple[int, ShardRange]]:
-        """List the shards that are still to be judged, each with its number."""
-        return list(enumerate(shards))[len(self.shards) :]
-
     def add(self, shard: ShardRange, texts: ShardTexts) -> None:
         """Write the results of the next shard, which is finished when this function returns."""
         number = len(self.shards)

@@ -117,14 +117,17 @@ def run_batch(settings: BatchSettings) -> BatchReport:
     work, shards = _plan(settings, paths)
     unchanged.check()
     with BatchFolder.open(settings.out, _job(settings, detectors, work)) as folder:
-        settings.progress(folder.done, folder.manifest.rows)
-        pending = folder.pending(shards)
-        engine = _engine(settings, detectors, work, folder)
+
+        def progress(more: int = 0) -> None:
+            settings.progress(folder.done + more, folder.manifest.rows)
+
+        progress()
+        pending = shards[len(folder.shards) :]
         try:
-            for (_, shard), texts in zip(pending, engine([shard for _, shard in pending]), strict=True):
+            for shard, texts in zip(pending, _judged(settings, detectors, work, pending, progress), strict=True):
                 unchanged.check()
                 folder.add(shard, texts)
-                settings.progress(folder.done, folder.manifest.rows)
+                progress()
         except Exception:
             unchanged.check()  # a changed file may be the cause
             raise
@@ -206,35 +209,30 @@ def _job(settings: BatchSettings, detectors: Sequence[Detector], work: WorkerSet
     )
 
 
-Engine = Callable[[Sequence[ShardRange]], Iterator[ShardTexts]]
+def _judged(
+    settings: BatchSettings,
+    detectors: Sequence[Detector],
+    work: WorkerSettings,
+    shards: Sequence[ShardRange],
+    progress: Callable[[int], None],
+) -> Iterator[ShardTexts]:
+    """Judge shards on the chosen engine, and yield the lines to write for each, in order.
 
-
-def _engine(
-    settings: BatchSettings, detectors: Sequence[Detector], work: WorkerSettings, folder: BatchFolder
-) -> Engine:
-    """Choose the function that judges shards, and yields the lines to write for each, in order."""
-    if settings.in_process:
-        reader = work.reader()
-
-        def in_this_process(shards: Sequence[ShardRange]) -> Iterator[ShardTexts]:
-            for shard in shards:
-                texts = shard_texts(
-                    reader,
-                    shard,
-                    detectors,
-                    work,
-                    lambda rows: settings.progress(folder.done + rows, folder.manifest.rows),
-                )
-                if settings.connection is not None and settings.connection.refused_requests:
-                    # drop the shard in which the budget ran out; a cache still holds its replies
-                    raise CannotJudgeError(
-                        "the budget is spent", hint="repeat the command with a larger budget to continue"
-                    )
-                yield texts
-
-        return in_this_process
+    `progress` is called with the number of finished rows of the current shard, if this process judges it.
+    """
     if settings.engine == "ray":
         from veridical.workflows.batch.ray_engine import on_ray
 
-        return lambda shards: on_ray(shards, work, settings.workers, settings.address)
-    return lambda shards: in_processes(shards, work, settings.workers)
+        yield from on_ray(shards, work, settings.workers, settings.address)
+    elif not settings.in_process:
+        yield from in_processes(shards, work, settings.workers)
+    else:
+        reader = work.reader()
+        for shard in shards:
+            texts = shard_texts(reader, shard, detectors, work, progress)
+            if settings.connection is not None and settings.connection.refused_requests:
+                # drop the shard in which the budget ran out; a cache still holds its replies
+                raise CannotJudgeError(
+                    "the budget is spent", hint="repeat the command with a larger budget to continue"
+                )
+            yield texts
