@@ -107,7 +107,6 @@ def estimate(
     by: Sequence[str] = (),
     *,
     skipped: Mapping[str, int] | None = None,
-    level: float = 0.95,
 ) -> RateReport:
     """Estimate the proportion of wrong answers in a run.
 
@@ -116,7 +115,6 @@ def estimate(
         wrong: The labels: whether the answer is wrong, by the number of the row.
         by: The columns by which to break the result down, as in `read_run`.
         skipped: How many labels were not used, by reason. The report repeats these numbers.
-        level: The confidence level of the intervals, in (0, 1).
 
     Raises:
         CannotJudgeError: The rows of one outcome have fewer than two labels, which is too few for an estimate. If only
@@ -138,7 +136,7 @@ def estimate(
 
     def share_of(outcome: Outcome) -> Measured | None:
         among = np.array([row.outcome is outcome for row in rows])
-        return shares.share(among, level) if among.any() else None
+        return shares.share(among) if among.any() else None
 
     return RateReport(
         run.name,
@@ -147,13 +145,12 @@ def estimate(
         sum(row.outcome is Outcome.UNJUDGED for row in rows),
         run.failed,
         int(labelled.sum()),
-        shares.share(everything, level),
+        shares.share(everything),
         share_of(Outcome.FLAGGED),
         share_of(Outcome.CLEAR),
-        tuple(group for column in by for group in _groups(rows, column, shares, level)),
+        tuple(group for column in by for group in _groups(rows, column, shares)),
         dict(skipped or {}),
-        level,
-        sum(row.outcome is Outcome.NO_CLAIM for row in rows),
+        no_claim=sum(row.outcome is Outcome.NO_CLAIM for row in rows),
     )
 
 
@@ -174,14 +171,14 @@ class _Strata:
         self.smooth = (wrong + overall / 2) / (self.counts + 0.5)
         self.variances = self.smooth * (1 - self.smooth)
 
-    def share(self, among: NDArray[np.bool_], level: float) -> Measured:
+    def share(self, among: NDArray[np.bool_]) -> Measured:
         """Estimate the proportion of wrong rows in `among`, which must be whole strata, with its interval."""
         sizes = np.bincount(self.stratum[among], minlength=len(self.sizes))
         weights = sizes / sizes.sum()
         unlabelled = 1 - self.counts / self.sizes
         variance = float(weights**2 * unlabelled @ (self.variances / np.maximum(self.counts - 1, 1)))
         labels = int(self.labelled[among].sum())
-        return _measured(float(weights @ self.rates), float(weights @ self.smooth), variance, labels, level)
+        return _measured(float(weights @ self.rates), float(weights @ self.smooth), variance, labels)
 
     def group(self, among: NDArray[np.bool_]) -> tuple[float, float]:
         """Estimate the proportion of wrong rows in a group by the difference estimator. The group must have labels.
@@ -197,7 +194,7 @@ class _Strata:
         return min(max(share, 0.0), 1.0), float(weights**2 @ self.variances[self.stratum[labelled]])
 
 
-def _measured(share: float, smooth: float, variance: float, labels: int, level: float) -> Measured:
+def _measured(share: float, smooth: float, variance: float, labels: int) -> Measured:
     """Put a confidence interval around an estimated proportion.
 
     Args:
@@ -205,15 +202,14 @@ def _measured(share: float, smooth: float, variance: float, labels: int, level: 
         smooth: The estimate from smoothed rates, which `variance` is based on, too. If it is 0, so is `variance`.
         variance: The variance of the estimate. It is 0 if every row has a label.
         labels: How many labels the estimate uses.
-        level: The level of the interval.
     """
     if variance == 0:
         return Measured(share, share, share, labels)
     effective = smooth * (1 - smooth) / variance
-    return Measured(share, *wilson_interval(share * effective, effective, level), labels)
+    return Measured(share, *wilson_interval(share * effective, effective), labels)
 
 
-def _groups(rows: Sequence[RunRow], column: str, shares: _Strata, level: float) -> list[GroupRate]:
+def _groups(rows: Sequence[RunRow], column: str, shares: _Strata) -> list[GroupRate]:
     """Estimate each group of a column, and test whether it differs from all other rows. Groups are sorted by name."""
     value_of = np.array([row.columns.get(column, "") for row in rows], dtype=object)
     flagged = np.array([row.outcome is Outcome.FLAGGED for row in rows])
@@ -227,7 +223,7 @@ def _groups(rows: Sequence[RunRow], column: str, shares: _Strata, level: float) 
         if labels:
             share, variance = shares.group(among)
             smooth = float(shares.smooth[shares.stratum[among]].mean())
-            measured = _measured(share, smooth, variance * (1 - labels / int(among.sum())), labels, level)
+            measured = _measured(share, smooth, variance * (1 - labels / int(among.sum())), labels)
             if min(labels, shares.labelled.sum() - labels) >= _LEAST_OF_GROUP:
                 other, other_variance = shares.group(~among)
                 differences[len(groups)] = share - other
