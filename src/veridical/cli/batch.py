@@ -200,11 +200,7 @@ def batch_command(
         write_line(f"{report.repeated_ids:,} rows have the id of an earlier row; their numbers are in scores-*.jsonl")
     unjudged = report.total.unjudged + report.failed
     counts = Counter(
-        {
-            Outcome.FLAGGED: report.total.flagged,
-            Outcome.NO_CLAIM: report.total.no_claim,
-            Outcome.UNJUDGED: unjudged,
-        }
+        {Outcome.FLAGGED: report.total.flagged, Outcome.NO_CLAIM: report.total.no_claim, Outcome.UNJUDGED: unjudged}
     )
     counts[Outcome.CLEAR] = report.rows - counts.total()
     return exit_code(counts, shares)

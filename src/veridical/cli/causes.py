@@ -19,8 +19,7 @@ def causes_command(
     run: Annotated[
         list[Path],
         Argument(
-            metavar="RUN…",
-            help="Folders that `veridical batch` wrote, or files of results (`veridical check --json`).",
+            metavar="RUN…", help="Folders that `veridical batch` wrote, or files of results (`veridical check --json`)."
         ),
     ],
     chat: ChatOptions,

@@ -118,12 +118,7 @@ def check_command(
         return render_pages(checked, output.html or Path(), maps=maps or (), heat=heat)
 
     outcomes = deliver(
-        results,
-        output,
-        show=partial(print_report, heat=heat),
-        page=page,
-        also=add_to_reports,
-        total=inputs.total,
+        results, output, show=partial(print_report, heat=heat), page=page, also=add_to_reports, total=inputs.total
     )
     for path, report in reports.items():
         write_page(path, report.text())

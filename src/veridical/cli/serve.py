@@ -87,8 +87,7 @@ class HistoryOptions:
         float | None, Option(help="Delete what is older than this many days. Default: never.", min=0.01)
     ] = None
     history_cases: Annotated[
-        int | None,
-        Option(help="Delete the oldest cases beyond this number. Default: never.", min=1),
+        int | None, Option(help="Delete the oldest cases beyond this number. Default: never.", min=1)
     ] = None
 
     def settings(self) -> HistorySettings | None:
@@ -166,10 +165,7 @@ class ServiceOptions:
     reviser: ReviserName = None
     host: Annotated[
         str,
-        Option(
-            metavar="ADDRESS",
-            help="The address to bind to. If other machines can reach it, you need --api-keys.",
-        ),
+        Option(metavar="ADDRESS", help="The address to bind to. If other machines can reach it, you need --api-keys."),
     ] = "127.0.0.1"
     port: Annotated[int, Option(help="The port to bind to; 0 takes any free port.", min=0, max=65535)] = 8000
     log_text: Annotated[
@@ -186,8 +182,7 @@ class ProxyOptions:
     proxy: Annotated[
         str | None,
         Option(
-            metavar="URL",
-            help="Forward /v1/chat/completions to this OpenAI-compatible server, and check its replies.",
+            metavar="URL", help="Forward /v1/chat/completions to this OpenAI-compatible server, and check its replies."
         ),
     ] = None
     action: Annotated[

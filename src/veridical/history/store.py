@@ -488,12 +488,7 @@ class History:
         document = document_of(example_of(stored))
         for span, wrong, how in decided(checked, [Span(*place) for place in stored.sampled], stored.decisions):
             yield DecidedSentence(
-                case=checked.case,
-                judgements=checked.judgements,
-                document=document,
-                span=span,
-                wrong=wrong,
-                drawn=how,
+                case=checked.case, judgements=checked.judgements, document=document, span=span, wrong=wrong, drawn=how
             )
 
     def keep_calibration(self, name: str, fitted: FittedCalibration, learning: Learning, run: str, *, by: str) -> None:

@@ -66,11 +66,7 @@ def render_html(
 
 
 def render_pages(
-    checked: Sequence[Checked],
-    path: Path,
-    *,
-    maps: Sequence[Sequence[SalienceMap | None]] = (),
-    heat: bool = False,
+    checked: Sequence[Checked], path: Path, *, maps: Sequence[Sequence[SalienceMap | None]] = (), heat: bool = False
 ) -> dict[Path, str]:
     """Render checked cases as HTML documents of `CASES_ON_PAGE` cases each, and return the documents by file.
 
@@ -102,11 +98,7 @@ def render_pages(
 
 
 def case_sections(
-    checked: Sequence[Checked],
-    *,
-    first: int = 1,
-    maps: Sequence[Sequence[SalienceMap | None]] = (),
-    heat: bool = False,
+    checked: Sequence[Checked], *, first: int = 1, maps: Sequence[Sequence[SalienceMap | None]] = (), heat: bool = False
 ) -> tuple[list[str], dict[str, Any]]:
     """Compute the style sheets and the template values for a page (`report.html`) that shows checked cases.
 

@@ -99,10 +99,7 @@ def passages(text: str, spans: Sequence[Span], *, around: int = 200) -> list[Spa
     starts = [sentence.start for sentence in in_text]
     windows: list[Span] = []
     for span in spans:
-        first, last = (
-            bisect_right(starts, span.start) - 1,
-            bisect_right(starts, max(span.start, span.end - 1)) - 1,
-        )
+        first, last = (bisect_right(starts, span.start) - 1, bisect_right(starts, max(span.start, span.end - 1)) - 1)
         start = min(in_text[first].start if first >= 0 else 0, span.start)
         end = max(in_text[last].end if last >= 0 else 0, span.end)
         if span.start - start > around:  # cut at the beginning of a word if one is near

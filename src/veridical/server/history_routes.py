@@ -45,17 +45,7 @@ __all__ = ["ANSWERS", "router"]
 router = APIRouter()
 """The routes of the history. They use the desk in the state of the application that they are added to."""
 
-ANSWERS = (
-    RunPage,
-    CasePage,
-    StoredCase,
-    Comparison,
-    TrendPoint,
-    AuditLine,
-    Decisions,
-    Learning,
-    CalibrationVersion,
-)
+ANSWERS = (RunPage, CasePage, StoredCase, Comparison, TrendPoint, AuditLine, Decisions, Learning, CalibrationVersion)
 """The records that the routes of the history return."""
 
 _UPLOAD = {
@@ -185,10 +175,7 @@ async def runs(desk: ReviewDesk, params: Annotated[RunParams, Query()]) -> Respo
 
 
 @router.post(
-    "/v1/runs",
-    openapi_extra=_UPLOAD,
-    status_code=202,
-    responses={**documented_responses("The run", _RUN), **_ACCEPTED},
+    "/v1/runs", openapi_extra=_UPLOAD, status_code=202, responses={**documented_responses("The run", _RUN), **_ACCEPTED}
 )
 async def import_file(request: Request, desk: ReviewDesk, params: Annotated[ImportParams, Query()]) -> Response:
     """Import a file of rows (CSV, Excel, JSON, JSON Lines, Parquet), which becomes a run. Needs the role review.
@@ -197,10 +184,7 @@ async def import_file(request: Request, desk: ReviewDesk, params: Annotated[Impo
     restart of the server. `GET /v1/runs/{run}` counts the rows that still wait.
     """
     how = HowToCheck(
-        detector=params.detector or None,
-        threshold=params.threshold,
-        flag_over=params.flag_over,
-        explain=params.explain,
+        detector=params.detector or None, threshold=params.threshold, flag_over=params.flag_over, explain=params.explain
     )
     check_file(params.name, params.form())
     check_thresholds(how.threshold, how.flag_over)

@@ -143,11 +143,7 @@ def components(
             "type": "object",
             "description": "An error as in OpenAI's API. One of the chat server has neither `hint` nor `request_id`.",
             "properties": {
-                "error": {
-                    "type": "object",
-                    "properties": {"message": {"type": "string"}},
-                    "required": ["message"],
-                },
+                "error": {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]},
                 "hint": {"type": ["string", "null"]},
                 "request_id": {"type": "string"},
             },

@@ -27,14 +27,7 @@ from veridical.records.types import Case, Checked
 from veridical.server.batching import characters_of, in_thread
 from veridical.server.errors import Refused, error_body
 from veridical.server.protection import in_time, key_of, lines, read_body, request_id_of
-from veridical.server.requests import (
-    Keep,
-    StreamRequest,
-    check_size,
-    parse_body,
-    read_cases_of,
-    read_request,
-)
+from veridical.server.requests import Keep, StreamRequest, check_size, parse_body, read_cases_of, read_request
 from veridical.server.service import Service
 from veridical.server.sessions import Session, open_session
 

@@ -25,30 +25,18 @@ CASES = (
     Case("stop words only", "and the of", (Source("a", "the and of", must_cover=True),)),
     Case("punctuation only", "... !? —", (Source("a", "?!"),)),
     Case("leading white space", "\n\n  Paris is big.", (Source("a", "  \r\nParis is a big city."),)),
-    Case(
-        "CRLF",
-        "One line.\r\nTwo lines.\r\n",
-        (Source("a", "One line.\r\nThree lines.\r\n", must_cover=True),),
-    ),
+    Case("CRLF", "One line.\r\nTwo lines.\r\n", (Source("a", "One line.\r\nThree lines.\r\n", must_cover=True),)),
     Case(
         "emoji",
         "👩‍👩‍👧 love 🇫🇷 and e\u0301clairs İstanbul ﬁne",
         (Source("a", "They love éclairs 🇫🇷.", must_cover=True),),
     ),
     Case("scripts", "नमस्ते दुनिया。你好世界 مرحبا ไทย", (Source("a", "你好 नमस्ते", must_cover=True),)),
-    Case(
-        "repeats",
-        "no no no yes no",
-        (Source("a", "yes no", must_cover=True), Source("b", "no no", "con", True)),
-    ),
+    Case("repeats", "no no no yes no", (Source("a", "yes no", must_cover=True), Source("b", "no no", "con", True))),
     Case(
         "perspectives",
         "Cheap, but slow.",
-        (
-            Source("p", "It is cheap.", "pro", True),
-            Source("c", "It is loud.", "con", True),
-            Source("x", "slow"),
-        ),
+        (Source("p", "It is cheap.", "pro", True), Source("c", "It is loud.", "con", True), Source("x", "slow")),
         question="Is it good?",
     ),
     Case(
@@ -58,11 +46,7 @@ CASES = (
     ),
     Case("long source", "The river rose in June.", (Source("a", _LONG, must_cover=True),)),
     Case("long word", "x" * 5000, (Source("a", "x" * 5000),)),
-    Case(
-        "control characters",
-        "a\x1b[31mred\x07 \u202eabc\u2028d\x85e",
-        (Source("a", "red\x00abc", must_cover=True),),
-    ),
+    Case("control characters", "a\x1b[31mred\x07 \u202eabc\u2028d\x85e", (Source("a", "red\x00abc", must_cover=True),)),
 )
 
 

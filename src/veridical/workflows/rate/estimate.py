@@ -102,11 +102,7 @@ class RateReport:
 
 
 def estimate(
-    run: Run,
-    wrong: Mapping[int, bool],
-    by: Sequence[str] = (),
-    *,
-    skipped: Mapping[str, int] | None = None,
+    run: Run, wrong: Mapping[int, bool], by: Sequence[str] = (), *, skipped: Mapping[str, int] | None = None
 ) -> RateReport:
     """Estimate the proportion of wrong answers in a run.
 
