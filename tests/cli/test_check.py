@@ -157,11 +157,7 @@ def test_threshold_and_flag_over(run: Run) -> None:
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(
-    texts: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    says: str,
+    texts: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
 ) -> None:
     (texts / "scan.html").write_text("<!-- only a comment -->")
     (texts / "binary.txt").write_bytes(bytes(range(256)))

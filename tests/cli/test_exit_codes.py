@@ -61,12 +61,7 @@ def test_a_full_disk(folder: Path, arguments: tuple[str, ...], unbuffered: str) 
     environment = {"PYTHONUNBUFFERED": unbuffered}
     with FULL.open("w") as full:
         done = veridical(
-            folder,
-            *arguments,
-            capture_output=False,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            environment=environment,
+            folder, *arguments, capture_output=False, stdout=full, stderr=subprocess.PIPE, environment=environment
         )
     assert done.returncode == 2
     assert done.stderr == b"veridical: input or output failed: No space left on device\n"

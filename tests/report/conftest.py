@@ -38,10 +38,7 @@ def tower() -> Checked:
             Verdict(words[2], 0.9),
             Verdict(words[3], 0.8),
         ),
-        omissions=(
-            Omission("con", Span(0, 18), 0.75, reason="Nothing on cost."),
-            Omission("pro", Span(0, 17), 0.2),
-        ),
+        omissions=(Omission("con", Span(0, 18), 0.75, reason="Nothing on cost."), Omission("pro", Span(0, 17), 0.2)),
     )
     claims = Judgement(
         "tower",
@@ -80,13 +77,7 @@ def hostile() -> Checked:
     case = Case(HOSTILE, HOSTILE, (Source(HOSTILE, HOSTILE, HOSTILE, True, HOSTILE),), question=HOSTILE)
     verdict = Verdict(Span(0, 10), 0.9, HOSTILE, Claim(HOSTILE), (Evidence(HOSTILE, Span(5, 40)),), HOSTILE, HOSTILE)
     judgement = Judgement(
-        HOSTILE,
-        HOSTILE,
-        0.9,
-        0.9,
-        (verdict,),
-        (Omission(HOSTILE, Span(3, 20), 0.9, HOSTILE),),
-        notes=(HOSTILE,),
+        HOSTILE, HOSTILE, 0.9, 0.9, (verdict,), (Omission(HOSTILE, Span(3, 20), 0.9, HOSTILE),), notes=(HOSTILE,)
     )
     return checked_at(case, (judgement,), (0.5,), Outcome.FLAGGED)
 

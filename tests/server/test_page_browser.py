@@ -32,8 +32,7 @@ pytestmark = pytest.mark.browser
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     settings = ServerSettings(
-        detectors=("verify:overlap",),
-        own_detectors={"marker": Marker(), "half": Half(), "mapped": Mapped()},
+        detectors=("verify:overlap",), own_detectors={"marker": Marker(), "half": Half(), "mapped": Mapped()}
     )
     with serving(settings) as address:
         yield address

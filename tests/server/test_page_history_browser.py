@@ -288,9 +288,7 @@ def test_axe_finds_nothing_in_the_history(browser: Browser, url: str, scheme: st
 
 def test_a_random_sample_is_reviewed_and_a_version_is_used(browser: Browser, tmp_path: Path) -> None:
     settings = ServerSettings(
-        detectors=(),
-        own_detectors={"scorer": Scorer()},
-        history=HistorySettings(place=str(tmp_path / "history.db")),
+        detectors=(), own_detectors={"scorer": Scorer()}, history=HistorySettings(place=str(tmp_path / "history.db"))
     )
     with serving(settings) as url:
         opened = Opened(browser, url, detectors=("scorer",))

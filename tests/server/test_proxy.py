@@ -206,10 +206,7 @@ def test_only_headers() -> None:
 def test_blocked() -> None:
     with proxied(
         lambda body: completion(WRONG if "tall" in body["messages"][1]["content"] else RIGHT), action="block"
-    ) as (
-        client,
-        _,
-    ):
+    ) as (client, _):
         answer = ask(client)
         assert "Pigs" not in answer.text
         (choice,) = answer.json()["choices"]

@@ -78,10 +78,7 @@ def test_every_scale_that_is_labelled_is_fitted_and_means_what_it_says() -> None
 def test_the_artifact_gives_the_figures_on_validation(tmp_path: Path) -> None:
     """What `calibrated` says of the validation part is flagged as the artifact says it is."""
     fitted = fit_thresholds(
-        load_detector("overlap"),
-        EXAMPLES,
-        Options(criterion="balanced_accuracy", calibration="platt"),
-        out=tmp_path,
+        load_detector("overlap"), EXAMPLES, Options(criterion="balanced_accuracy", calibration="platt"), out=tmp_path
     )
     detector = load_detector(f"calibrated:{tmp_path}")
     judged = detector.judge([e.case for e in VALID])
@@ -93,14 +90,10 @@ def test_the_artifact_gives_the_figures_on_validation(tmp_path: Path) -> None:
 
 def test_rules_do_what_they_are_called() -> None:
     precise = fit_thresholds(
-        load_detector("overlap"),
-        EXAMPLES,
-        Options(criterion="precision@0.65", all_data=True, levels=("span",)),
+        load_detector("overlap"), EXAMPLES, Options(criterion="precision@0.65", all_data=True, levels=("span",))
     )
     greedy = fit_thresholds(
-        load_detector("overlap"),
-        EXAMPLES,
-        Options(criterion="precision@0.1", all_data=True, levels=("span",)),
+        load_detector("overlap"), EXAMPLES, Options(criterion="precision@0.1", all_data=True, levels=("span",))
     )
     assert precise.validation["span"]["share_flagged"] < greedy.validation["span"]["share_flagged"]
     with pytest.raises(InputError, match=r"span: no threshold has a precision of 0\.99; the best is"):
@@ -117,10 +110,7 @@ def test_without_a_calibration_scores_stay_as_they_are(tmp_path: Path) -> None:
 
 
 def test_a_level_can_be_chosen_and_must_be_there() -> None:
-    assert set(fit_thresholds(OVERLAP, EXAMPLES, Options(levels=("coverage",))).scales) == {
-        "coverage",
-        "source",
-    }
+    assert set(fit_thresholds(OVERLAP, EXAMPLES, Options(levels=("coverage",))).scales) == {"coverage", "source"}
     unlabelled = [replace(e, gold=replace(e.gold, omission=None, omissions=())) for e in EXAMPLES]
     assert set(fit_thresholds(OVERLAP, unlabelled).scales) == {"response", "span"}
     with pytest.raises(InputError, match="nothing labels the level 'coverage'"):
@@ -146,9 +136,7 @@ def test_scores_that_say_nothing_are_refused() -> None:
     for calibration in ("platt", "isotonic"):
         with pytest.raises(InputError, match=r"higher scores do not go with the labels .*\?hallucinated=0"):
             fit_thresholds(
-                load_detector("overlap"),
-                turned,
-                Options(all_data=True, levels=("response",), calibration=calibration),
+                load_detector("overlap"), turned, Options(all_data=True, levels=("response",), calibration=calibration)
             )
 
 

@@ -97,11 +97,7 @@ def test_cases_are_taken_a_batch_at_a_time() -> None:
 
 
 @pytest.mark.parametrize(
-    "judgement",
-    [
-        Judgement("other", "fixed", 0.1),
-        Judgement("1", "fixed", verdicts=(Verdict(Span(0, 99), 1.0),)),
-    ],
+    "judgement", [Judgement("other", "fixed", 0.1), Judgement("1", "fixed", verdicts=(Verdict(Span(0, 99), 1.0),))]
 )
 def test_a_stranger_that_points_elsewhere_is_refused(judgement: Judgement) -> None:
     with pytest.raises(VeridicalError, match="fixed"):

@@ -217,17 +217,7 @@ def test_a_covered_source_is_not_lost() -> None:
     sources = (SOURCE, Source("pro", "It is loved. It is high.", must_cover=True))
     detector = Says({"300": 1.0}, omission=lambda text: 0.0 if "loved" in text else 0.9)
     text = "It is 300 m tall and loved."
-    assert (
-        one(
-            text,
-            detector,
-            Writes(
-                ("300", "330"),
-            ),
-            sources,
-        ).revision.text
-        == "It is 330 m tall and loved."
-    )
+    assert one(text, detector, Writes(("300", "330")), sources).revision.text == "It is 330 m tall and loved."
     result = one(text, detector, Writes(("300 m tall and loved", "330 m tall")), sources)
     assert result.revision.text == text
     assert result.reason.startswith("a source that was covered would be left out")

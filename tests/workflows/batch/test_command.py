@@ -168,7 +168,4 @@ def test_lines_for_a_log_have_rate_and_time_left() -> None:
     for seconds, done in ((0, 500), (10, 600), (30, 800), (31, 810), (60, 1100)):
         now[0] = 100.0 + seconds
         show("rows", done, 4700)
-    assert lines == [
-        "rows: 800 of 4,700, 10 a second, 6 min left",
-        "rows: 1,100 of 4,700, 10 a second, 6 min left",
-    ]
+    assert lines == ["rows: 800 of 4,700, 10 a second, 6 min left", "rows: 1,100 of 4,700, 10 a second, 6 min left"]
