@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Annotated, ClassVar
 
@@ -100,14 +100,11 @@ class ClaimOptions:
         """Return the spec of the detector that these options describe, with the chat model `model`."""
         if model is None and self == ClaimOptions():
             return Spec("default")
-        options = {
-            "splitter": self.splitter if self.splitter != "sentences" else None,
-            "citations": self.citations if self.citations != "off" else None,
-            "window": self.window,
-            "claims_per_call": self.claims_per_call if self.claims_per_call != 1 else None,
+        given = {
+            each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) != each.default
         }
-        checker = () if self.checker is None else (self.checker,)
-        return Spec("verify", checker, {name: str(value) for name, value in options.items() if value is not None})
+        checker = (given.pop("checker"),) if "checker" in given else ()
+        return Spec("verify", checker, {name: str(value) for name, value in given.items()})
 
 
 @option_groups

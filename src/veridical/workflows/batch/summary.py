@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -108,48 +108,42 @@ class BatchReport:
     level: float = 0.95
 
 
-@dataclass(slots=True)
 class _Sums:
-    rows: int = 0
-    flagged: int = 0
-    unjudged: int = 0
-    no_claim: int = 0
-    hallucinated: list[int] = field(default_factory=lambda: [0, 0])  # number flagged, number judged
-    omitted: list[int] = field(default_factory=lambda: [0, 0])
-    hallucination: list[float] = field(default_factory=lambda: [0.0, 0.0])  # sum of scores, number of scores
-    omission: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    """The sums of rows: how many rows have each outcome, and the total of each figure over the rows that have it."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.outcomes = Counter[str]()
+        self.totals = defaultdict[str, float](float)
+        self.numbers = Counter[str]()
 
     def add(self, row: dict[str, Any]) -> None:
         self.rows += 1
-        self.flagged += row["outcome"] == Outcome.FLAGGED.value
-        self.unjudged += row["outcome"] == Outcome.UNJUDGED.value
-        self.no_claim += row["outcome"] == Outcome.NO_CLAIM.value
+        self.outcomes[row["outcome"]] += 1
         for name in ("hallucinated", "omitted", "hallucination", "omission"):
             if (value := row.get(name)) is not None:
-                sums = getattr(self, name)
-                sums[0] += value
-                sums[1] += 1
+                self.totals[name] += value
+                self.numbers[name] += 1
+
+    def mean(self, name: str) -> float | None:
+        return self.totals[name] / self.numbers[name] if self.numbers[name] else None
+
+    def proportion(self, name: str) -> Measured | None:
+        count, n = self.totals[name], self.numbers[name]
+        return Measured(count / n, *wilson_interval(count, n), n) if n else None
 
     def shares(self, group: str | None) -> GroupShares:
         return GroupShares(
-            group,
-            self.rows,
-            self.flagged,
-            self.unjudged,
-            _proportion(*self.hallucinated),
-            _proportion(*self.omitted),
-            _mean(*self.hallucination),
-            _mean(*self.omission),
-            self.no_claim,
+            group=group,
+            rows=self.rows,
+            flagged=self.outcomes[Outcome.FLAGGED.value],
+            unjudged=self.outcomes[Outcome.UNJUDGED.value],
+            hallucinated=self.proportion("hallucinated"),
+            omitted=self.proportion("omitted"),
+            mean_hallucination=self.mean("hallucination"),
+            mean_omission=self.mean("omission"),
+            no_claim=self.outcomes[Outcome.NO_CLAIM.value],
         )
-
-
-def _mean(total: float, n: float) -> float | None:
-    return total / n if n else None
-
-
-def _proportion(count: int, n: int) -> Measured | None:
-    return Measured(count / n, *wilson_interval(count, n), n) if n else None
 
 
 def summarise(folder: Path, manifest: BatchManifest, shards: Sequence[JudgedShard]) -> BatchReport:
