@@ -122,12 +122,8 @@ def _show_version(wanted: bool) -> None:
 
 def settable_options() -> dict[str, dict[str, Any]]:
     """Return the options that a settings file may set, by command and name."""
-    return {name: options_of(command) for name, command in _commands(SETTABLE).items()}
-
-
-def _commands(names: Iterable[str]) -> dict[str, Any]:
-    commands: dict[str, Any] = get_command(_app(names)).commands  # type: ignore[attr-defined]
-    return commands
+    commands: dict[str, Any] = get_command(_app(SETTABLE)).commands  # type: ignore[attr-defined]
+    return {name: options_of(command) for name, command in commands.items()}
 
 
 def __getattr__(name: str) -> Any:

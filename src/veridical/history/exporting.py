@@ -34,15 +34,12 @@ def decisions_csv(rows: Iterable[DecisionRow]) -> str:
     table.writerow(_COLUMNS)
     for row in rows:
         one = row.decision
-        place = "" if one.start is None or one.end is None else _text_of(row.case, one.source)[one.start : one.end]
+        text_of_place = row.case.response if one.source is None else row.case.source(one.source).text
+        place = "" if one.start is None or one.end is None else text_of_place[one.start : one.end]
         details = (one.text, one.reason, one.label, one.error, int(one.missed))
         values = (row.number, row.case.id, one.action, one.source, one.start, one.end, place, *details)
         table.writerow(map(cell_of_text, (*values, row.by, row.at, row.drawn, row.probability)))
     return "\ufeff" + text.getvalue()  # the mark lets spreadsheets read UTF-8
-
-
-def _text_of(case: Case, source: str | None) -> str:
-    return case.response if source is None else case.source(source).text
 
 
 def label_studio_tasks(examples: Iterable[Example]) -> list[dict[str, Any]]:

@@ -62,7 +62,9 @@ class BatchFolder:
                 if path.exists() and not path.is_dir():
                     raise InputError(f"{path} is not a folder", hint="the results go into a folder")
                 earlier_job = _earlier_job(path, job)
-                if earlier_job is None and path.is_dir() and not all(_is_ours(file.name) for file in path.iterdir()):
+                others = path.iterdir() if earlier_job is None and path.is_dir() else ()
+                # a run that was killed before it wrote its manifest may have left files of its own
+                if any(file.name != _LOCK and not _TEMPORARY.fullmatch(file.name) for file in others):
                     raise InputError(f"{path} has no {MANIFEST} and is not empty", hint="give an empty or a new folder")
                 path.mkdir(parents=True, exist_ok=True)
                 if links := [file.name for file in path.iterdir() if file.is_symlink()]:
@@ -187,11 +189,6 @@ def read_shards(path: Path) -> list[JudgedShard]:
             break
         shards.append(shard)
     return shards
-
-
-def _is_ours(name: str) -> bool:
-    """Tell whether a file of this name may be left from a run that was killed before it wrote its manifest."""
-    return name == _LOCK or _TEMPORARY.fullmatch(name) is not None
 
 
 def _hash(path: Path, lines: int) -> str | None:

@@ -97,7 +97,8 @@ class CaseWords:
         if sum(map(bool, self.passage_keys)) < 2:
             return 1.0
         best = max(self.question_shares, default=0.0)
-        behind = {self.index.sentences[i].text_i for s in self.response for i in self._closest(s, 1)}
+        nearest = (self.index.closest(self.index.weighted(sentence), 1) for sentence in self.response)
+        behind = {self.index.sentences[i].text_i for closest in nearest for i, _ in closest}
         fit = max((self.question_shares[i] for i in behind), default=0.0)
         return fit / best if best else 1.0
 
@@ -173,9 +174,6 @@ class CaseWords:
                 if not self.index.keys[i].isdisjoint(keys):
                     return self.evidence(closest[0]), self.evidence(i)
         return None
-
-    def _closest(self, sentence: Sentence, most: int) -> list[int]:
-        return [i for i, _ in self.index.closest(self.index.weighted(sentence), most)]
 
 
 def _only_in(one: Sentence, other: Sentence) -> int:
