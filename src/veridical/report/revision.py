@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from veridical.records.edits import check_edits
 from veridical.records.strings import shorten, visible
@@ -118,33 +118,21 @@ def _remarks(result: Revised) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-@dataclass(frozen=True, slots=True)
-class RevisionView:
-    """The content of one result on a page. `edits` are triples of removed text, new text and reason."""
-
-    id: str
-    name: str
-    question: str
-    scores: str
-    parts: list[DiffPart]
-    edits: list[tuple[str, str, str]]
-    remarks: list[str]
-
-
-def _view(result: Revised, anchor: str) -> RevisionView:
+def _view(result: Revised, anchor: str) -> dict[str, Any]:
+    """Prepare one result for the page. `edits` are triples of removed text, new text and reason."""
     text, edits = result.case.response, result.revision.edits
-    return RevisionView(
-        id=anchor,
-        name=visible(result.case.id),
-        question=visible(result.case.question or ""),
-        scores=_scores(result),
-        parts=diff_parts(text, edits),
-        edits=[
+    return {
+        "id": anchor,
+        "name": visible(result.case.id),
+        "question": visible(result.case.question or ""),
+        "scores": _scores(result),
+        "parts": diff_parts(text, edits),
+        "edits": [
             (visible(shorten(e.span.of(text), 300)), visible(shorten(e.replacement, 300)), visible(e.because))
             for e in edits
         ],
-        remarks=[visible(line) for line in _remarks(result)],
-    )
+        "remarks": [visible(line) for line in _remarks(result)],
+    }
 
 
 def render_revisions(results: Sequence[Revised], *, title: str = "Veridical revisions") -> str:
