@@ -160,8 +160,12 @@ class CaseQuery(BaseModel):
     descending: Annotated[bool, Field(description="Whether the highest values come first.")] = False
     outcome: Annotated[Sequence[str], Field(description="An outcome, waiting or failed.")] = ()
     cause: Annotated[Sequence[str], Field(description="Why the answer failed.")] = ()
-    score_min: Annotated[float | None, Field(ge=0, le=1, description="The lowest score. Cases need a score.")] = None
-    score_max: Annotated[float | None, Field(ge=0, le=1, description="The highest score. Cases need a score.")] = None
+    score_min: Annotated[
+        float | None, Field(ge=0, le=1, description="The lowest; leaves out cases without a score.")
+    ] = None
+    score_max: Annotated[
+        float | None, Field(ge=0, le=1, description="The highest; leaves out cases without a score.")
+    ] = None
     source: Annotated[Sequence[str], Field(description="The id of a source that the case has.")] = ()
     kind: Annotated[Sequence[str], Field(description="A kind of error that is flagged.")] = ()
     label: Annotated[Sequence[str], Field(description="A label of the imported rows.")] = ()
@@ -169,7 +173,7 @@ class CaseQuery(BaseModel):
     decided: Annotated[bool | None, Field(description="Whether anyone decided about the case.")] = None
     sampled: Annotated[bool | None, Field(description="Whether a sentence of the case is in the random sample.")] = None
     search: Annotated[
-        str, Field(max_length=1000, description="Words of response, question or id, the last one perhaps incomplete.")
+        str, Field(max_length=1000, description="Words that response, question or id have; the last may be incomplete.")
     ] = ""
     limit: Annotated[int, Field(ge=1, le=MOST_ON_PAGE, description="The most cases of a page.")] = 50
     cursor: Annotated[str | None, Field(max_length=5000, description="`next` of the page before.")] = None
