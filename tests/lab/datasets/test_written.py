@@ -14,6 +14,8 @@ from veridical.datasets import read
 from veridical.io.serialization import decode, encode
 from veridical.records.errors import DataError
 from veridical.records.types import Example
+from veridical.text.languages import language_of
+from veridical_lab.training import default_data
 
 SIZES = {"written": 23_749, "written_pairs": 6_480, "written_answers": 2_159, "written_rag": 1_860}
 
@@ -99,3 +101,21 @@ def test_the_whole_set_is_read_to_the_character(name: str, shared_data: Path) ->
     if name == "written_pairs":
         assert Counter(Counter(groups(e)["pair"] for e in examples).values()) == {2: SIZES[name] // 2}
         assert len({groups(e)["tag"] for e in examples}) == 20
+
+
+@pytest.mark.parametrize("name", ["written", "written_answers"])
+def test_texts_in_other_languages(name: str) -> None:
+    """The passages in other languages come with the package: both parts have each language, and no part gives labels away."""
+    folder = Path(default_data.__file__).parent / "written_in_languages"
+    parts = {split: list(read(f"{name}:{folder}", split)) for split in ("train", "dev")}
+    assert {e.document for e in parts["train"]}.isdisjoint({e.document for e in parts["dev"]})
+    for examples in parts.values():
+        by_language: dict[str, list[Example]] = {}
+        for example in examples:
+            by_language.setdefault(groups(example)["language"], []).append(example)
+        assert len(by_language) >= 15
+        for language, members in by_language.items():
+            wrong = sum(bool(e.gold.verdicts) for e in members)
+            assert 0.45 <= wrong / len(members) <= 0.65, language
+            assert "en" not in {language, *(language_of(e.case.sources[0].text) for e in members)}
+            assert len({e.case.response for e in members}) == len(members)

@@ -54,6 +54,8 @@ def _example(passage: Row, item: Row, name: str, label: str, groups: Mapping[str
     texts = passage.texts("sources")
     sources = [f"{title}\n{text}" if title and not i else text for i, text in enumerate(texts)]
     response, document = item.text("text"), passage.text("id")
+    if language := passage.optional("language"):
+        groups = {**groups, "language": language}
     verdicts = sorted((_verdict(span, response) for span in item.rows("spans")), key=lambda verdict: verdict.span)
     if bool(verdicts) == (label == "entailment"):
         raise item.bad(f"{len(verdicts)} spans are marked in a text labelled {label!r}")
@@ -75,7 +77,8 @@ def _verdict(mark: Row, text: str) -> Verdict:
 
 _FORMAT = (
     "A marked span has a correction if the passage says something else (verdict label contradiction), and none if it "
-    "says nothing about it (absence). A title is on a line of its own before the first source."
+    "says nothing about it (absence). A title is on a line of its own before the first source. If the file gives the "
+    "language of a passage, this is a group, too."
 )
 
 

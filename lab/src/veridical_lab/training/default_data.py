@@ -59,6 +59,7 @@ LABELLED: Mapping[str, int] = {"wice": 1120, "summedits": 2340, "conv_fever": 13
 _COVERAGE: Mapping[str, int] = {"e2e": 100, "argkp": 500, "perspectrum": 600}
 WRITTEN_SETS = ("written", "written_answers", "written_rag", "written_pairs")
 """Statements and answers written for this purpose. In training, contrasts are added (`training.contrasts`)."""
+_IN_LANGUAGES = Path(__file__).parent / "written_in_languages"
 _RELATIONS = 8_500  # relations, four examples each
 _ANSWERS = 33_000  # short answers and paraphrases: of fewer, a pass draws a larger share
 _PLACED = 80_000  # short answers with the sentences around them, which are short
@@ -86,7 +87,7 @@ def part_of(
         data: The folder with the public sets, each in a folder of its name.
         part: "train" or "valid".
         seed: The random seed for drawing examples and errors.
-        share: Draw this fraction of each set.
+        share: Draw this fraction of each set. Statements written in other languages are few, and all of them are used.
         parsed: A folder of parsed texts (`corrupt.crossed`), from which to make pairs that differ only in how things
             relate. Default: no such pairs.
         languages: Use questions and paraphrases in these languages (everything else is English). Default: all
@@ -102,11 +103,14 @@ def part_of(
     draw = partial(_draw, seed=seed, share=share)
     draw_pairs = partial(_draw, seed=seed, share=min(1.0, share * _MORE_PAIRS))
     sets: Examples = {}
+    split = "train" if part == "train" else "dev"
     for name in WRITTEN_SETS:
-        written = list(read(f"{name}:{data / 'written'}", "train" if part == "train" else "dev"))
+        written = list(read(f"{name}:{data / 'written'}", split))
         drawn = set(draw(sorted({str(example.document) for example in written})))
         sets[name] = [example for example in written if example.document in drawn]
-        if part == "train":
+    sets |= _written_in_languages(split, languages)
+    if part == "train":
+        for name in list(sets):
             sets |= contrasts(name, sets[name], seed)
     progress(f"{_count(sets)} written examples")
     captions = split_by_document(read(f"snli:{data / 'entailment' / 'snli'}"))
@@ -148,6 +152,20 @@ def part_of(
     progress(f"{_count(sets)} with errors made by rules")
     pool = Material.of(texts[:200]).sentences
     return {n: list(cluttered(e, pool, share=0.2, words_around=70, seed=seed)) for n, e in sets.items()}
+
+
+def _written_in_languages(split: str, languages: Sequence[str] | None) -> Examples:
+    """Read the statements and answers in other languages than English that come with this package, all of them.
+
+    The sets are called "written_XX" and "written_answers_XX", where XX is a language.
+    """
+    sets: Examples = {}
+    for name in ("written", "written_answers"):
+        for example in read(f"{name}:{_IN_LANGUAGES}", split):
+            language = dict(example.group)["language"]
+            if languages is None or language in languages:
+                sets.setdefault(f"{name}_{language}", []).append(example)
+    return sets
 
 
 def some(items: Iterable[_Item], most: int | None, seed: int) -> list[_Item]:

@@ -163,7 +163,7 @@ def languages_of(sets: Iterable[str]) -> list[str]:
     >>> languages_of(["answers_de", "pawsx_fr", "exchanged_de", "answers_translated", "wice"])
     ['de', 'en', 'fr']
     """
-    prefixes = ("answers_", "exchanged_", "pawsx_")
+    prefixes = ("answers_", "exchanged_", "pawsx_", "written_")
     return sorted({"en", *(name.rpartition("_")[2] for name in sets if name.startswith(prefixes))} & set(LANGUAGES))
 
 
