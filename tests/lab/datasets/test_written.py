@@ -105,7 +105,7 @@ def test_the_whole_set_is_read_to_the_character(name: str, shared_data: Path) ->
 
 @pytest.mark.parametrize("name", ["written", "written_answers"])
 def test_texts_in_other_languages(name: str) -> None:
-    """The passages in other languages come with the package: both parts have each language, and no part gives labels away."""
+    """The passages that come with the package: both parts have each language and about as many errors."""
     folder = Path(default_data.__file__).parent / "written_in_languages"
     parts = {split: list(read(f"{name}:{folder}", split)) for split in ("train", "dev")}
     assert {e.document for e in parts["train"]}.isdisjoint({e.document for e in parts["dev"]})
