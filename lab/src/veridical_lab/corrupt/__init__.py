@@ -10,15 +10,26 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol, runtime_checkable
 
 from veridical.records.errors import InputError
 from veridical.records.registry import Registry
 from veridical.records.types import Example
+from veridical_lab.corrupt.gold import grouped
 
-__all__ = ["WAYS", "Attempt", "Corrupted", "Corruptor", "CorruptsMany", "attempts", "corrupt", "is_grounded"]
+__all__ = [
+    "WAYS",
+    "Attempt",
+    "Corrupted",
+    "Corruptor",
+    "CorruptsMany",
+    "attempts",
+    "change_all",
+    "corrupt",
+    "is_grounded",
+]
 
 
 class Corruptor(Protocol):
@@ -121,6 +132,15 @@ def corrupt(
     return Corrupted(tuple(results), changed, dict(skipped.most_common()))
 
 
+def change_all(
+    corruptor: Corruptor, examples: Sequence[Example], draws: Sequence[random.Random]
+) -> list[Example | str]:
+    """Change each example with its own draw, all at once if the corruptor can."""
+    if isinstance(corruptor, CorruptsMany):
+        return corruptor.change_many(examples, draws)
+    return list(map(corruptor.change, examples, draws))
+
+
 def attempts(
     examples: Iterable[Example],
     corruptor: Corruptor,
@@ -152,29 +172,21 @@ def attempts(
     while batch := list(islice(remaining, batch_size)):
         draws = {i: random.Random(f"{seed}\0{corruptor.name}\0{example.case.id}") for i, example in enumerate(batch)}
         chosen = [i for i, example in enumerate(batch) if is_grounded(example) and draws[i].random() < share]
-        some = [batch[i] for i in chosen], [draws[i] for i in chosen]
-        results = (
-            corruptor.change_many(*some) if isinstance(corruptor, CorruptsMany) else list(map(corruptor.change, *some))
-        )
+        results = change_all(corruptor, [batch[i] for i in chosen], [draws[i] for i in chosen])
         by_index = dict(zip(chosen, results, strict=True))
         for i, example in enumerate(batch):
             result = by_index.get(i)
             if isinstance(result, Example):
-                yield Attempt(example.case.id, (_unchanged(example), result) if pairs else (result,))
+                yield Attempt(example.case.id, (grouped(example, corrupted="no"), result) if pairs else (result,))
             elif isinstance(result, str):
                 yield Attempt(example.case.id, skipped=result)
             elif not is_grounded(example):
                 yield Attempt(example.case.id, skipped="not labelled as grounded")
             else:
-                yield Attempt(example.case.id, () if pairs else (_unchanged(example),))
+                yield Attempt(example.case.id, () if pairs else (grouped(example, corrupted="no"),))
 
 
 def is_grounded(example: Example) -> bool:
     """Return whether the gold says that the whole response is grounded."""
     gold = example.gold
     return gold.judged is None and gold.hallucination is not None and gold.hallucination < 0.5
-
-
-def _unchanged(example: Example) -> Example:
-    groups = tuple(sorted({**dict(example.group), "corrupted": "no"}.items()))
-    return replace(example, group=groups)

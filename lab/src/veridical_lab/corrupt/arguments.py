@@ -25,6 +25,7 @@ from veridical.text.segment import sentences, words
 from veridical.text.stemmer import stem
 from veridical.text.stopwords import STOP_WORDS
 from veridical_lab.corrupt.argument_responses import usable_topic
+from veridical_lab.corrupt.gold import grouped, made_from
 from veridical_lab.corrupt.strength import change_strength
 from veridical_lab.datasets.topics import Argument, Topic, normal_form
 
@@ -111,8 +112,7 @@ class Arguments:
         kinds = {"added": "omission", "both": "extrinsic and omission"}.get(
             kind, "extrinsic" if kind in FULL else "ambiguous"
         )
-        groups = {**dict(example.group), "corrupted": kind, "kind": kinds}
-        return Example(case, gold, example.document, tuple(sorted(groups.items())))
+        return made_from(example, case, gold, corrupted=kind, kind=kinds)
 
     def added(self, example: Example, draw: random.Random) -> Example | str:
         """Add an argument of the topic to the sources, which the response does not state."""
@@ -310,7 +310,7 @@ def each_error(
     examples = list(examples)
     way = Arguments(examples, types=types, topics=topics)
     for example in examples:
-        yield replace(example, group=tuple(sorted({**dict(example.group), "corrupted": "no"}.items())))
+        yield grouped(example, corrupted="no")
         for kind in types:
             made = way.make(kind, example, random.Random(f"{seed}\0{kind}\0{example.case.id}"))
             if not isinstance(made, str):

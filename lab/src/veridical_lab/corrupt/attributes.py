@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from veridical.records.spans import Span
-from veridical.records.types import GOLD_THRESHOLD, Case, Evidence, Example, Judgement, Omission, Source, Verdict
+from veridical.records.types import GOLD_THRESHOLD, Case, Evidence, Example, Judgement, Omission, Verdict
+from veridical_lab.corrupt.gold import made_from
 from veridical_lab.datasets.e2e_slots import VALUES, Slot, Unplaced, meaning, place_slots, says, slot_of
 
 __all__ = ["Attributes"]
@@ -81,14 +82,14 @@ class Attributes:
 def _changed(example: Example, spans_of: dict[str, tuple[Span, ...]], new: dict[str, str | None]) -> Example:
     """Give the attributes that are mentioned at `spans_of` the values `new`, where None removes an attribute."""
     case = example.case
-    sources = tuple(_renewed(case.sources, new))
+    texts = {id: f"{slot_of(case.source(id))[0]}[{value}]" for id, value in new.items() if value is not None}
+    sources = tuple(replace(s, text=texts.get(s.id, s.text)) for s in case.sources if s.id in texts or s.id not in new)
     changed = Case(f"{case.id}/attributes", case.response, sources, case.question, case.history)
     verdicts = []
     for id, spans in spans_of.items():
-        value = new[id]
         before = case.source(id).text
-        after = f"was changed to {slot_of(case.source(id))[0]}[{value}]" if value is not None else "was taken out"
-        evidence = (Evidence(id, Span(0, len(changed.source(id).text))),) if value is not None else ()
+        after = f"was changed to {texts[id]}" if id in texts else "was taken out"
+        evidence = (Evidence(id, Span(0, len(texts[id]))),) if id in texts else ()
         verdicts += [Verdict(s, 1.0, before, evidence=evidence, reason=f"{before} {after}") for s in spans]
     old = {o.source_id: o for o in example.gold.omissions}
     omissions = tuple(
@@ -97,18 +98,6 @@ def _changed(example: Example, spans_of: dict[str, tuple[Span, ...]], new: dict[
     omission = max((o.score for o in omissions), default=None)
     verdicts.sort(key=lambda v: v.span)
     gold = Judgement(changed.id, "corrupt:attributes", 1.0, omission, tuple(verdicts), omissions)
-    perturbed = any(value is not None for value in new.values())
-    groups = {
-        **dict(example.group),
-        "corrupted": "perturbed" if perturbed else "removed",
-        "kind": "intrinsic" if perturbed else "extrinsic",
-    }
-    return replace(example, case=changed, gold=gold, group=tuple(sorted(groups.items())), annotations=())
-
-
-def _renewed(sources: Iterable[Source], new: dict[str, str | None]) -> Iterator[Source]:
-    for source in sources:
-        if source.id not in new:
-            yield source
-        elif (value := new[source.id]) is not None:
-            yield replace(source, text=f"{slot_of(source)[0]}[{value}]")
+    if texts:
+        return made_from(example, changed, gold, corrupted="perturbed", kind="intrinsic")
+    return made_from(example, changed, gold, corrupted="removed", kind="extrinsic")

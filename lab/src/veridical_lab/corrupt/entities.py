@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from veridical.records.types import Case, Example, Judgement, Verdict
+from veridical_lab.corrupt.gold import made_from
 from veridical_lab.corrupt.mentions import (
     Names,
     find_mentions,
@@ -46,7 +47,6 @@ class Entities:
         phrase, kind = draw.choice(shared)
         intrinsic_first = draw.random() < 0.5
         texts = [case.response, *(source.text for source in case.sources)]
-        new = None
         for intrinsic in (intrinsic_first, not intrinsic_first):
             if intrinsic:
                 new = self._from_sources(case, phrase, kind, draw)
@@ -54,15 +54,14 @@ class Entities:
                 new = substitute_for(phrase, kind, self._names, texts, draw)
             if new is not None:
                 break
-        if new is None:
+        else:
             return f"no other {kind}"
-        response, spans = replaced(case.response, phrase, new)
+        response, spans = replaced(case.response, {phrase: new})
         changed = replace(case, id=f"{case.id}/entities", response=response)
         reason = f"{phrase!r} was changed to {new!r} in the response"
         verdicts = tuple(Verdict(span, 1.0, kind, reason=reason, correction=phrase) for span in spans)
         gold = Judgement(changed.id, "corrupt:entities", 1.0, verdicts=verdicts)
-        groups = {**dict(example.group), "corrupted": kind, "kind": "intrinsic" if intrinsic else "extrinsic"}
-        return replace(example, case=changed, gold=gold, group=tuple(sorted(groups.items())), annotations=())
+        return made_from(example, changed, gold, corrupted=kind, kind="intrinsic" if intrinsic else "extrinsic")
 
     def _from_sources(self, case: Case, phrase: str, kind: str, draw: random.Random) -> str | None:
         """Draw a mention of this kind in the sources that is not in the response and shares no word with `phrase`."""

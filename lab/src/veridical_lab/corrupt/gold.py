@@ -1,4 +1,4 @@
-"""Make the gold of an example into whose response edits put errors."""
+"""Make the gold and the groups of corrupted examples."""
 
 from __future__ import annotations
 
@@ -7,9 +7,19 @@ from dataclasses import replace
 
 from veridical.records.edits import apply, carry
 from veridical.records.spans import Span
-from veridical.records.types import Edit, Example, Judgement, Verdict
+from veridical.records.types import Case, Edit, Example, Judgement, Verdict
 
-__all__ = ["with_errors"]
+__all__ = ["grouped", "made_from", "with_errors"]
+
+
+def grouped(example: Example, **groups: str) -> Example:
+    """Add groups to those of an example. A group of the same name is replaced."""
+    return replace(example, group=tuple(sorted({**dict(example.group), **groups}.items())))
+
+
+def made_from(example: Example, case: Case, gold: Judgement, **groups: str) -> Example:
+    """Make an example of the same document with another case and gold, no annotations, and further groups."""
+    return grouped(replace(example, case=case, gold=gold, annotations=()), **groups)
 
 
 def with_errors(example: Example, edits: Sequence[Edit], way: str) -> Example:
@@ -39,6 +49,5 @@ def with_errors(example: Example, edits: Sequence[Edit], way: str) -> Example:
     }
     kind = "both" if len(extrinsic) == 2 else "extrinsic" if extrinsic == {True} else "intrinsic"
     kinds = "+".join(sorted({edit.because for edit in edits}))
-    groups = {**dict(example.group), "corrupted": kinds, "kind": kind}
     gold = Judgement(changed.id, f"corrupt:{way}", 1.0, verdicts=tuple(verdicts))
-    return replace(example, case=changed, gold=gold, group=tuple(sorted(groups.items())), annotations=())
+    return made_from(example, changed, gold, corrupted=kinds, kind=kind)

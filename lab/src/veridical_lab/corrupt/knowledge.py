@@ -16,7 +16,8 @@ from veridical.records.spans import Span, cut
 from veridical.records.types import Case, Evidence, Example, Judgement, Source, Verdict
 from veridical.text.segment import words
 from veridical_lab.corrupt.english import ANTONYMS
-from veridical_lab.corrupt.mentions import Names, occurrences, shared_mentions, substitute_for
+from veridical_lab.corrupt.gold import grouped, made_from
+from veridical_lab.corrupt.mentions import Names, occurrences, replaced, shared_mentions, substitute_for
 
 __all__ = ["TYPES", "Knowledge"]
 
@@ -62,8 +63,7 @@ class Knowledge:
         for kind in draw.sample(self._types, len(self._types)):
             made = self.make(kind, example, draw)
             if not isinstance(made, str):
-                groups = {**dict(made.group), "type": kind}
-                return replace(made, group=tuple(sorted(groups.items())))
+                return grouped(made, type=kind)
             why = made
         return why
 
@@ -105,10 +105,9 @@ class Knowledge:
             if len(made) == 2:
                 verdicts = {v.span: v for each in reversed(made) for v in each.gold.verdicts if v.score == 1.0}
                 both = tuple(replace(verdicts[span], evidence=()) for span in sorted(verdicts))
-                groups = {**dict(example.group), "corrupted": "freestyle", "kind": "intrinsic"}
                 case = replace(made[-1].case, id=f"{example.case.id}/knowledge")
                 gold = replace(made[-1].gold, case_id=case.id, verdicts=both)
-                return replace(made[-1], case=case, gold=gold, group=tuple(sorted(groups.items())))
+                return made_from(example, case, gold, corrupted="freestyle", kind="intrinsic")
         return "fewer than two errors can be made"
 
 
@@ -118,7 +117,7 @@ def _changed(example: Example, new: Mapping[str, str], label: str, kind: str) ->
     sources: list[Source] = []
     evidence: list[Evidence] = []
     for source in case.sources:
-        text, spans = _replaced(source.text, new)
+        text, spans = replaced(source.text, new, ignore_case=True)
         sources.append(replace(source, text=text))
         evidence += [Evidence(source.id, span) for span in spans]
     mentions = sorted({span for phrase in new for span in occurrences(case.response, phrase, ignore_case=True)})
@@ -144,28 +143,7 @@ def _changed(example: Example, new: Mapping[str, str], label: str, kind: str) ->
     omissions = tuple(replace(o, span=Span(0, sizes[o.source_id])) for o in example.gold.omissions)
     changed = replace(case, id=f"{case.id}/knowledge", sources=tuple(sources), prompt=None)
     gold = Judgement(changed.id, "corrupt:knowledge", 1.0, example.gold.omission, tuple(verdicts), omissions)
-    groups = {**dict(example.group), "corrupted": label, "kind": kind}
-    return replace(example, case=changed, gold=gold, group=tuple(sorted(groups.items())), annotations=())
-
-
-def _replaced(text: str, new: Mapping[str, str]) -> tuple[str, list[Span]]:
-    """Replace phrases wherever they stand as whole words, and find the spans of the new ones. Capital letters stay.
-
-    >>> _replaced("She won, and he lost.", {"she": "he", "her": "his"})
-    ('He won, and he lost.', [Span(start=0, end=2)])
-    """
-    places = sorted(
-        (span, other) for phrase, other in new.items() for span in occurrences(text, phrase, ignore_case=True)
-    )
-    changed, position, spans = "", 0, []
-    for span, other in places:
-        old = span.of(text)
-        cased = other[0].upper() + other[1:] if old[:1].isupper() and other[:1].islower() else other
-        changed += text[position : span.start]
-        spans.append(Span(len(changed), len(changed) + len(cased)))
-        changed += cased
-        position = span.end
-    return changed + text[position:], spans
+    return made_from(example, changed, gold, corrupted=label, kind=kind)
 
 
 def _shared_words(case: Case) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -114,17 +114,26 @@ def occurrences(text: str, phrase: str, *, ignore_case: bool = False) -> list[Sp
     return [Span(*m.span()) for m in re.finditer(pattern, text, re.IGNORECASE if ignore_case else 0)]
 
 
-def replaced(text: str, phrase: str, new: str, *, ignore_case: bool = False) -> tuple[str, list[Span]]:
-    """Replace `phrase` everywhere in a text by `new`, and return the new text and the spans of `new` in it.
+def replaced(text: str, new: Mapping[str, str], *, ignore_case: bool = False) -> tuple[str, list[Span]]:
+    """Replace phrases wherever they stand as whole words, and return the new text and the spans of the new phrases.
 
-    >>> replaced("Ann and Anna", "Ann", "Bob")
+    With `ignore_case`, a phrase that is capitalised in the text gets a capitalised replacement.
+
+    >>> replaced("Ann and Anna", {"Ann": "Bob"})
     ('Bob and Anna', [Span(start=0, end=3)])
+    >>> replaced("She won, and he lost.", {"she": "he", "her": "his"}, ignore_case=True)
+    ('He won, and he lost.', [Span(start=0, end=2)])
     """
+    places = sorted(
+        (span, other) for phrase, other in new.items() for span in occurrences(text, phrase, ignore_case=ignore_case)
+    )
     changed, position, spans = "", 0, []
-    for span in occurrences(text, phrase, ignore_case=ignore_case):
+    for span, other in places:
+        if ignore_case and span.of(text)[:1].isupper() and other[:1].islower():
+            other = other[0].upper() + other[1:]
         changed += text[position : span.start]
-        spans.append(Span(len(changed), len(changed) + len(new)))
-        changed += new
+        spans.append(Span(len(changed), len(changed) + len(other)))
+        changed += other
         position = span.end
     return changed + text[position:], spans
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from veridical.records.errors import InputError
 from veridical.records.types import Example
-from veridical_lab.corrupt import Corruptor, CorruptsMany
+from veridical_lab.corrupt import Corruptor, change_all
 
 __all__ = ["Mixture"]
 
@@ -46,12 +46,7 @@ class Mixture:
         for turn in range(len(self._corruptors)):
             for corruptor, _ in self._corruptors:
                 chosen = [i for i, order in enumerate(orders) if i not in results and order[turn][0] is corruptor]
-                some = [examples[i] for i in chosen], [orders[i][turn][1] for i in chosen]
-                made = (
-                    corruptor.change_many(*some)
-                    if isinstance(corruptor, CorruptsMany)
-                    else list(map(corruptor.change, *some))
-                )
+                made = change_all(corruptor, [examples[i] for i in chosen], [orders[i][turn][1] for i in chosen])
                 for i, result in zip(chosen, made, strict=True):
                     if isinstance(result, Example):
                         results[i] = result

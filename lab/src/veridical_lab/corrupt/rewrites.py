@@ -26,6 +26,7 @@ from veridical.text.segment import words
 from veridical.text.vocabulary import MONTHS
 from veridical_lab.corrupt import is_grounded
 from veridical_lab.corrupt.english import CONTRACTIONS, PARTICIPLES, TRANSITIVE
+from veridical_lab.corrupt.gold import made_from
 from veridical_lab.corrupt.mentions import COUNTS
 from veridical_lab.corrupt.passages import VALUE, Passage, article_fits, opens_with_name, passages_of
 from veridical_lab.corrupt.synonyms import ADVERBS, FRAMES, OPENERS, SYNONYMS, UNIT_FORMS
@@ -409,10 +410,9 @@ def rewritten(
         for passage in passages_of(example.case):
             edits += rewrite(passage, draw, most=draw.randint(1, most), types=chosen)
         names = "+".join(sorted({edit.because for edit in edits})) or "no"
-        groups = tuple(sorted({**dict(example.group), "rewritten": names}.items()))
         id = f"{example.case.id}/rewritten" if edits else example.case.id
         case = replace(example.case, id=id, response=apply(example.case.response, edits))
-        yield replace(example, case=case, gold=replace(example.gold, case_id=id), group=groups, annotations=())
+        yield made_from(example, case, replace(example.gold, case_id=id), rewritten=names)
 
 
 def rewrite(passage: Passage, draw: Random, *, most: int = 1, types: Sequence[str] = tuple(REWRITES)) -> list[Edit]:

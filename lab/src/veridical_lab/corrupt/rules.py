@@ -17,7 +17,7 @@ from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.types import Case, Edit, Example, Judgement, Source
 from veridical.text.segment import sentences
 from veridical_lab.corrupt.error_types import ERROR_TYPES, Material, plain_sentences
-from veridical_lab.corrupt.gold import with_errors
+from veridical_lab.corrupt.gold import made_from, with_errors
 from veridical_lab.corrupt.passages import Passage, article_fits, passages_of
 
 __all__ = ["Rules", "copied_sentences", "text_examples"]
@@ -135,8 +135,7 @@ def copied_sentences(examples: Iterable[Example], count: int, *, seed: int = 0) 
             for span in sorted(draw.sample(spans, min(count, len(spans)))):
                 id = f"{example.case.id}/{source.id}/{span.start}"
                 case = Case(id, span.of(source.text), example.case.sources)
-                group = tuple(sorted({**dict(example.group), "response": "copied"}.items()))
-                yield Example(case, Judgement(id, "copied", 0.0), example.document, group)
+                yield made_from(example, case, Judgement(id, "copied", 0.0), response="copied")
 
 
 def _is_error(passage: Passage, edits: Sequence[Edit]) -> bool:

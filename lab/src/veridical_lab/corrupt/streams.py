@@ -17,6 +17,7 @@ from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Source
 from veridical.text.segment import sentences, words
 from veridical_lab.corrupt.error_types import Material, plain_sentences
+from veridical_lab.corrupt.gold import grouped
 from veridical_lab.corrupt.rewrites import rewritten
 from veridical_lab.corrupt.rules import Rules
 
@@ -95,8 +96,7 @@ def training_examples(
             draw = random.Random(f"{seed}\0training\0{example.case.id}")
             changed = rules.change(example, draw) if draw.random() >= recipe.faithful else "faithful"
             if isinstance(changed, str):
-                group = tuple(sorted({**dict(example.group), "corrupted": "no"}.items()))
-                changed = replace(example, group=group)
+                changed = grouped(example, corrupted="no")
             yield changed
 
 
