@@ -47,7 +47,7 @@ def _stated(template: str, who: str, predicate: str) -> str:
     if "‹" not in template:
         verb, _, rest = predicate.partition(" ")
         predicate = f"‹{verb}› {rest}"
-    return opened(re.sub(r"\bS\b", lambda _: f"{who} {predicate}", template))
+    return re.sub(r"\bS\b", lambda _: f"{who} {predicate}", template)
 
 
 def certainties(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
@@ -97,8 +97,8 @@ def hedges(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     if predicate and not _HEDGED.search(predicate):
         who = clause.subject.text
         statements = [(_stated(a, who, predicate), _stated(b, who, predicate)) for a in _SAID_OPEN for b in _SAID_FACT]
-        versions: list[tuple[Version, Version]] = [({}, {i: opened(f"{who} {predicate}.")})]
-        yield from crossings("certainty", "hedged", scene.text, versions, statements, (i,), draw)
+        version = {i: opened(f"{who} {predicate}.")}
+        yield from crossings("certainty", "hedged", scene.text, [({}, version)], statements, (i,), draw)
 
 
 def _asserted(tree: Tree, clause: Clause, subject: Phrase) -> str:
@@ -146,16 +146,15 @@ def plans(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         if end < action or fact.opens != fact.finite or not is_simple or not (fact.subject.is_agent or fact.passive):
             continue
         who, verb, rest = fact.subject.said, tree.lower[action], f" {tree.text(action + 1, end)}".rstrip()
-        paraphrases = [
+        statements = [
             (f"‹It is not said whether› {who} really {past(verb)}{rest}.", f"{who} ‹really {past(verb)}›{rest}."),
             (f"{who} ‹may or may not have› {participle(verb)}{rest}.", f"{who} ‹has› {participle(verb)}{rest}."),
         ]
         if not fact.passive:  # "is expected to" is not the subject's own plan
             hoped = f"{who} ‹had it in mind but may not have› {participle(verb)}{rest}."
-            paraphrases.append((hoped, f"{who} ‹{past(verb)}›{rest}."))
-        versions: list[tuple[Version, Version]] = [({}, {i: tree.replaced((fact.opens, to, draw.choice(_DONE)))})]
-        statements = [(opened(a), opened(b)) for a, b in paraphrases]
-        yield from crossings("certainty", "plan", scene.text, versions, statements, fact.touched, draw)
+            statements.append((hoped, f"{who} ‹{past(verb)}›{rest}."))
+        version = {i: tree.replaced((fact.opens, to, draw.choice(_DONE)))}
+        yield from crossings("certainty", "plan", scene.text, [({}, version)], statements, fact.touched, draw)
 
 
 # ---------------------------------------------------------------------------------------------------- reports
@@ -181,26 +180,25 @@ def reports(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     if tree.last[complement] != len(tree) - 2 or len(tree) > 35:
         return
     who, content = speaker.said, tree.text(that + 1, tree.last[complement])
-    paraphrases: list[tuple[str, str]] = []
+    statements: list[tuple[str, str]] = []
     new = _SAYING.get(fact.lemma, "")
     if new and tree.child(complement, "neg") is None:
         holds, rejects = ("hold", "reject") if speaker.plural else ("holds", "rejects")
-        paraphrases = [
+        statements = [
             (f"‹According to› {who}, {content}.", f"According to {who}, ‹it is not true that› {content}."),
             (f"‹In the words of› {who}, {content}.", f"In the words of {who}, ‹it is wrong that› {content}."),
             (f"{who} ‹{holds}› that {content}.", f"{who} ‹{rejects} the view› that {content}."),
         ]
         if fact.lemma == "deny":
-            paraphrases = [(b, a) for a, b in paraphrases]
+            statements = [(b, a) for a, b in statements]
     elif fact.lemma in _CLAIMING and tree.tags[subject] != "PRP" and speaker.is_agent:
         topic = tree.text(that + 1, tree.last[subject])
         stated = f"{topic} ‹{tree.text(tree.last[subject] + 1, tree.last[complement])}›."
         new = draw.choice(_FOUND)
-        paraphrases = [
+        statements = [
             (f"‹It is merely claimed by› {who} ‹that› {content}.", stated),
             (f"‹It is no more than the opinion of› {who} ‹that› {content}.", f"‹It is a fact that› {content}."),
             (f"‹There is no proof, but it is the view of› {who} ‹that› {content}.", stated),
         ]
-    versions: list[tuple[Version, Version]] = [({}, {i: tree.replaced((verb, verb, new))})]
-    statements = [(opened(a), opened(b)) for a, b in paraphrases]
-    yield from crossings("certainty", f"reported: {fact.lemma}", scene.text, versions, statements, fact.touched, draw)
+    form, version = f"reported: {fact.lemma}", {i: tree.replaced((verb, verb, new))}
+    yield from crossings("certainty", form, scene.text, [({}, version)], statements, fact.touched, draw)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 from random import Random
 
-from veridical_lab.corrupt.crossed.crossing import Crossing, Version, crossings
+from veridical_lab.corrupt.crossed.crossing import Crossing, crossings
 from veridical_lab.corrupt.crossed.lexicon import word_set
 from veridical_lab.corrupt.crossed.scenes import Scene
-from veridical_lab.corrupt.crossed.trees import Tree, opened
+from veridical_lab.corrupt.crossed.trees import Tree
 from veridical_lab.corrupt.mentions import COUNTS
 
 __all__ = ["comparatives", "numbers", "superlatives"]
@@ -56,7 +56,7 @@ def comparatives(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         if opposite is not None:
             a, b = b, a
         between = " ".join(part for part in (start, opposite or tree.lower[word], end) if part)
-        right, wrong = opened(f"‹{a}› {between} ‹{b}›."), opened(f"‹{b}› {between} ‹{a}›.")
+        right, wrong = f"‹{a}› {between} ‹{b}›.", f"‹{b}› {between} ‹{a}›."
         exchanged = tree.replaced((subject.first, subject.last, other.text), (other.first, other.last, subject.text))
         yield Crossing("comparison", tree.lower[word], ({}, {i: exchanged}), (right, wrong), (i,), heads)
 
@@ -98,7 +98,7 @@ def superlatives(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     best = tree.text(word, adjective)
     ranks = ("ranked", "did not rank") if clause.tense == "past" else ("ranks", "does not rank")
     article = "an" if comparative[0] in "aeiou" else "a"
-    paraphrases = [
+    statements = [
         (f"‹No other› {thing} {be} {comparative} than {who}.", f"‹Another› {thing} {be} {comparative} than {who}."),
         (f"{who} ‹{ranks[0]} first› as the {best} {thing}.", f"{who} ‹{ranks[1]} first› as the {best} {thing}."),
         (
@@ -107,9 +107,8 @@ def superlatives(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         ),
     ]
     rank = draw.choice(("second", "third"))
-    versions: list[tuple[Version, Version]] = [({}, {i: tree.replaced((word, word, f"{rank} {superlative}"))})]
-    statements = [(opened(a), opened(b)) for a, b in paraphrases]
-    yield from crossings("comparison", superlative, scene.text, versions, statements, (i,), draw)
+    version = {i: tree.replaced((word, word, f"{rank} {superlative}"))}
+    yield from crossings("comparison", superlative, scene.text, [({}, version)], statements, (i,), draw)
 
 
 # ---------------------------------------------------------------------------------------------------- numbers
@@ -150,7 +149,7 @@ def numbers(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         template = draw.choice(_MORE)
         if owner is not None:
             template = f"{owner.subject.said} {owner.until(owner.verb)} more {{}} than {{}}."
-        right, wrong = (opened(template.format(f"‹{a}›", f"‹{b}›")) for a, b in ((more, less), (less, more)))
+        right, wrong = (template.format(f"‹{a}›", f"‹{b}›") for a, b in ((more, less), (less, more)))
         texts = [tree.text(token, token) for token in (one, two)]
         version = {i: tree.replaced((one, one, texts[1]), (two, two, texts[0]))}
         touched = (i,) if owner is None else owner.touched

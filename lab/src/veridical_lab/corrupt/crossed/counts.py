@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from veridical_lab.corrupt.crossed.crossing import Crossing, Version, crossings
+from veridical_lab.corrupt.crossed.crossing import Crossing, crossings
 from veridical_lab.corrupt.crossed.lexicon import word_set
 from veridical_lab.corrupt.crossed.scenes import Fact, Scene
-from veridical_lab.corrupt.crossed.trees import Phrase, Tree, opened
+from veridical_lab.corrupt.crossed.trees import Phrase, Tree
 
 __all__ = ["lists"]
 
@@ -35,9 +35,9 @@ class _List:
         """State the fact with another text in place of the list."""
         fact = self.fact
         if self.last < fact.opens:
-            return opened(f"{text} {fact.predicate}.")
+            return f"{text} {fact.predicate}."
         after = fact.tree.text(self.last + 1, fact.end)
-        return opened(f"{fact.subject.said} {fact.until(self.first - 1)} {text} {after}".rstrip() + ".")
+        return f"{fact.subject.said} {fact.until(self.first - 1)} {text} {after}".rstrip() + "."
 
 
 def _joined(members: Sequence[str]) -> str:
@@ -67,9 +67,9 @@ def lists(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
                 (f"{left} ‹as well as {gone}›{comma}", f"{left} ‹rather than {gone}›{comma}"),
             ]
         form = f"{'number' if counts else 'members'} of {len(members)}"
-        versions: list[tuple[Version, Version]] = [({}, {i: tree.replaced((found.first, found.last, new))})]
+        version = {i: tree.replaced((found.first, found.last, new))}
         statements = [(found.statement(a), found.statement(b)) for a, b in paraphrases]
-        yield from crossings("count", form, scene.text, versions, statements, fact.touched, draw)
+        yield from crossings("count", form, scene.text, [({}, version)], statements, fact.touched, draw)
 
 
 def _lists(scene: Scene, i: int) -> Iterator[_List]:

@@ -11,6 +11,7 @@ from random import Random
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Source, Verdict
 from veridical.text.stopwords import STOP_WORDS
+from veridical_lab.corrupt.crossed.trees import opened
 
 __all__ = ["Crossing", "Text", "Version", "crossings", "examples_of", "is_balanced", "read_marks"]
 
@@ -33,7 +34,8 @@ class Crossing:
         form: How the crossing was made, such as the verb.
         versions: The new sentences in the first and in the second source.
         statements: First the statement that is right for the first source, then the one that is right for the second
-            source. The words that are wrong for the other source stand between ‹ and ›.
+            source. The words that are wrong for the other source stand between ‹ and ›. A small first letter becomes
+            a capital.
         touched: The numbers of the sentences that decide whether the statements are right.
         apart: Words that must not occur together in any other sentence of a source.
     """
@@ -44,6 +46,10 @@ class Crossing:
     statements: tuple[str, str]
     touched: tuple[int, ...]
     apart: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        one, other = self.statements
+        object.__setattr__(self, "statements", (opened(one), opened(other)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,9 +142,9 @@ def _reversed_causes(
 
     given, reverse = (_CAUSE_FIRST, _EFFECT_FIRST) if cause_first else (_EFFECT_FIRST, _CAUSE_FIRST)
     right, wrong = (_SAID_EFFECT_FIRST, _SAID_CAUSE_FIRST)[:: -1 if cause_first else 1]
-    versions: list[tuple[Version, Version]] = [({}, version(template, f, g)) for template in reverse]
+    reversed_texts = [version(template, f, g) for template in reverse]
     statements = [(_said(a, f, g), _said(b, f, g)) for a in right for b in wrong]
-    yield from crossings("cause", form, scene.text, versions, statements, touched, draw)
+    yield from crossings("cause", form, scene.text, [({}, text) for text in reversed_texts], statements, touched, draw)
     if _is_free(f, g):  # the clauses may change places
         template = draw.choice(given)
         said = re.sub(r"\b[FG]\b", r"‹\g<0>›", re.sub("[‹›]", "", draw.choice(wrong)))
@@ -185,10 +185,8 @@ def _noun_causes(tree: Tree, i: int) -> Iterator[Crossing]:
         if above != tree.root or subject is None or tree.first[subject] or at > _LONGEST or not _is_plain(effect):
             continue
         be = "were" if phrase.plural else "was"
-        statements = (
-            opened(f"{phrase.text} {be} ‹the reason why› {effect}."),
-            opened(f"{phrase.text} {be} ‹the result of the fact that› {effect}."),
-        )
+        cause = f"{phrase.text} {be} ‹the reason why› {effect}."
+        statements = cause, f"{phrase.text} {be} ‹the result of the fact that› {effect}."
         version = {i: opened(f"{effect}, which led to {phrase.text}.")}
         yield Crossing("cause", f"{tree.lower[at]} {tree.lower[at + 1]}", ({}, version), statements, (i,))
 
@@ -254,7 +252,7 @@ def _participles(fact: Fact) -> Iterator[Crossing]:
             continue
         earlier, later = (other, main) if word.lower() == "after" else (main, other)
         who = fact.subject.said
-        right, wrong = (opened(f"{who} ‹{a}› and then ‹{b}›.") for a, b in ((earlier, later), (later, earlier)))
+        right, wrong = (f"{who} ‹{a}› and then ‹{b}›." for a, b in ((earlier, later), (later, earlier)))
         version = {fact.sentence: tree.replaced((prep, prep, _OTHER[word]))}
         yield Crossing("order", f"{word.lower()} doing", ({}, version), (right, wrong), fact.touched)
 
@@ -288,7 +286,7 @@ def _sequences(fact: Fact, draw: Random) -> Iterator[Crossing]:
         return
     version = {fact.sentence: tree.replaced((fact.opens, last, two), (then + 1, end, one))}
     who, word = fact.subject.said, draw.choice(("afterwards", "only after that"))
-    right, wrong = (opened(f"{who} first ‹{a}› and {word} ‹{b}›.") for a, b in ((one, two), (two, one)))
+    right, wrong = (f"{who} first ‹{a}› and {word} ‹{b}›." for a, b in ((one, two), (two, one)))
     yield Crossing("order", "then", ({}, version), (right, wrong), fact.touched)
 
 
@@ -348,9 +346,7 @@ def _dated(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     if other is not None:
         early, late = (first, other) if first.year < other.year else (other, first)
         template = draw.choice(("{} before {}.", "{}, and only later {}.", "{}; after that, {}."))
-        right, wrong = (
-            opened(template.format(f"‹{a.text}›", f"‹{b.text}›")) for a, b in ((early, late), (late, early))
-        )
+        right, wrong = (template.format(f"‹{a.text}›", f"‹{b.text}›") for a, b in ((early, late), (late, early)))
         version = {i: first.dated(other), other.fact.sentence: other.dated(first)}
         touched = tuple(sorted({*first.fact.touched, *other.fact.touched}))
         yield Crossing("order", "years", ({}, version), (right, wrong), touched)

@@ -9,7 +9,7 @@ from random import Random
 from veridical_lab.corrupt.crossed.crossing import Crossing, Version, crossings
 from veridical_lab.corrupt.crossed.lexicon import word_set
 from veridical_lab.corrupt.crossed.scenes import Fact, Scene
-from veridical_lab.corrupt.crossed.trees import Clause, Tree, opened
+from veridical_lab.corrupt.crossed.trees import Clause, Tree
 from veridical_lab.corrupt.crossed.verbs import gerund, past
 
 __all__ = ["failures", "moved_negations", "never", "no_longer", "not_only", "without"]
@@ -56,7 +56,7 @@ def moved_negations(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     tree, clause = scene.trees[right[0]], right[1]
     if tree is None:
         return
-    versions: list[tuple[Version, Version]] = [(_negated(scene, right, rival), _negated(scene, rival, right))]
+    versions = [(_negated(scene, right, rival), _negated(scene, rival, right))]
     statements = [(_said(a, tree, clause), _said(b, tree, clause)) for a, b in _WAYS]
     form, touched = ("moved" if moved else "put in"), tuple(sorted({right[0], rival[0]}))
     yield from crossings("negation", form, scene.text, versions, statements, touched, draw)
@@ -108,7 +108,7 @@ def _said(template: str, tree: Tree, clause: Clause) -> str:
         verb = tree.lower[clause.finite] + (" not" if match[0] == "N" else "")
         return f"{subject} {verb} {rest}" if "‹" in template else f"{subject} ‹{verb}› {rest}"
 
-    return opened(re.sub(r"\b[NP](?=\.)", filled, template))
+    return re.sub(r"\b[NP](?=\.)", filled, template)
 
 
 # ---------------------------------------------------------------------------------------------------- done or not
@@ -168,7 +168,7 @@ def _done_or_not(
 ) -> Iterator[Crossing]:
     """Make a crossing whose statements say that the subject of a fact did something, or did not."""
     who = fact.subject.said
-    done, undone = opened(f"{who} ‹{past(verb)}› {rest}."), opened(f"{who} ‹did not {verb}› {rest}.")
+    done, undone = f"{who} ‹{past(verb)}› {rest}.", f"{who} ‹did not {verb}› {rest}."
     statements = [(done, undone) if was_done else (undone, done)]
     yield from crossings("negation", form, scene.text, [({}, version)], statements, fact.touched, draw)
 
@@ -190,12 +190,10 @@ def never(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     who, lemma, went = clause.subject.text, tree.lemmas[verb].lower(), tree.lower[verb]
     statements = [
         (f"‹At no time did› {who} ‹{lemma}› {rest}.", f"‹There was a time when› {who} ‹{went}› {rest}."),
-        (opened(f"{who} ‹did not {lemma}› {rest} ‹at any time›."), opened(f"{who} ‹{went}› {rest} ‹at least once›.")),
+        (f"{who} ‹did not {lemma}› {rest} ‹at any time›.", f"{who} ‹{went}› {rest} ‹at least once›."),
     ]
-    versions: list[tuple[Version, Version]] = [
-        ({}, {i: tree.replaced((at, at, new))}) for new in ("often", "once", "sometimes")
-    ]
-    yield from crossings("negation", "never", scene.text, versions, statements, (i,), draw)
+    positive = [{i: tree.replaced((at, at, new))} for new in ("often", "once", "sometimes")]
+    yield from crossings("negation", "never", scene.text, [({}, text) for text in positive], statements, (i,), draw)
 
 
 def no_longer(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
@@ -221,14 +219,11 @@ def no_longer(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         return
     has, keeps, goes_on = ("have", "keep", "continue") if plural else ("has", "keeps", "continues")
     statements = [
-        (opened(f"{who} ‹{has} stopped› {ing}."), opened(f"{who} ‹{keeps} on› {ing}.")),
-        (
-            opened(f"{who} ‹used› to {infinitive}, ‹but that is over now›."),
-            opened(f"{who} ‹{goes_on}› to {infinitive}."),
-        ),
+        (f"{who} ‹{has} stopped› {ing}.", f"{who} ‹{keeps} on› {ing}."),
+        (f"{who} ‹used› to {infinitive}, ‹but that is over now›.", f"{who} ‹{goes_on}› to {infinitive}."),
     ]
-    versions: list[tuple[Version, Version]] = [({}, {i: tree.replaced((at, at + 1, "still"))})]
-    yield from crossings("negation", "no longer", scene.text, versions, statements, (i,), draw)
+    version = {i: tree.replaced((at, at + 1, "still"))}
+    yield from crossings("negation", "no longer", scene.text, [({}, version)], statements, (i,), draw)
 
 
 def not_only(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
@@ -250,7 +245,7 @@ def not_only(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         return
     other = re.sub(r",? (?:as well|too)$", "", other)
     statements = [
-        (opened(f"{head} {one} ‹as well as› {other}."), opened(f"{head} {other} ‹{instead}› {one}."))
+        (f"{head} {one} ‹as well as› {other}.", f"{head} {other} ‹{instead}› {one}.")
         for instead in ("rather than", "instead of")
     ]
     version = {i: tree.replaced((at, at + 1, "not"), (but, but + also, "but"))}

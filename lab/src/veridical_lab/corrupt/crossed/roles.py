@@ -12,7 +12,7 @@ from random import Random
 from veridical_lab.corrupt.crossed.crossing import Crossing
 from veridical_lab.corrupt.crossed.lexicon import word_set
 from veridical_lab.corrupt.crossed.scenes import Relation, Scene
-from veridical_lab.corrupt.crossed.trees import Phrase, opened
+from veridical_lab.corrupt.crossed.trees import Phrase
 from veridical_lab.corrupt.crossed.verbs import conjugate, passive
 
 __all__ = ["causes_by_verb", "converses", "roles", "voices"]
@@ -134,8 +134,7 @@ def _crossing(relation: Relation, kind: str, form: str, i: int, right: str, wron
         phrase.said.split()[-1].lower() if phrase.name else relation.fact.tree.lower[phrase.head]
         for phrase in (relation.a, relation.b)
     )
-    statements = (opened(right), opened(wrong))
-    return Crossing(kind, form, ({}, {i: relation.exchanged()}), statements, relation.fact.touched, heads)
+    return Crossing(kind, form, ({}, {i: relation.exchanged()}), (right, wrong), relation.fact.touched, heads)
 
 
 def _marked(phrase: Phrase) -> str:

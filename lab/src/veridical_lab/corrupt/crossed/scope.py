@@ -78,7 +78,7 @@ def quantifiers(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         meaning = draw.choice(("all", "most", "none"))
         other = draw.choice(_OPPOSITES[meaning])
         span = subject.first, subject.last
-        versions: list[tuple[Version, Version]] = [
+        versions = [
             (_quantified(tree, i, a, group, *span), _quantified(tree, i, b, group, *span))
             for a in _SOURCE[meaning]
             for b in _SOURCE[other]
@@ -107,11 +107,10 @@ def original_quantifiers(scene: Scene, i: int, draw: Random) -> Iterator[Crossin
     meaning = _MEANINGS[word]
     other = draw.choice(_OPPOSITES[meaning])
     forms = (_SOURCE if group.startswith("the ") else _SOURCE_BARE)[other]
-    versions: list[tuple[Version, Version]] = [
-        ({}, _quantified(tree, i, form, group, clause.opens, clause.closes)) for form in forms
-    ]
+    changed = [_quantified(tree, i, form, group, clause.opens, clause.closes) for form in forms]
     statements = _statements(meaning, other, group, predicate)
-    yield from crossings("scope", f"{word}, {other}", scene.text, versions, statements, (i,), draw)
+    form = f"{word}, {other}"
+    yield from crossings("scope", form, scene.text, [({}, text) for text in changed], statements, (i,), draw)
 
 
 def _quantified(tree: Tree, i: int, form: str, group: str, first: int, last: int) -> Version:
@@ -120,7 +119,7 @@ def _quantified(tree: Tree, i: int, form: str, group: str, first: int, last: int
 
 def _statements(meaning: str, other: str, group: str, predicate: str) -> list[tuple[str, str]]:
     def said(form: str) -> str:
-        return opened(f"{form.replace('N', group)} {predicate}.")
+        return f"{form.replace('N', group)} {predicate}."
 
     forms = _SAID if group.startswith("the ") else _SAID_BARE
     return [(said(a), said(b)) for a in forms[meaning] for b in forms[other]]
@@ -171,9 +170,8 @@ def pairs(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
             f"‹Of the two,› {stays} ‹alone› {predicate}, {out} ‹being out›.",
         ),
     ]
-    versions: list[tuple[Version, Version]] = [({}, {i: opened(f"{stays}, but not {out}, {predicate}.")})]
-    said = [(opened(a), opened(b)) for a, b in statements]
-    yield from crossings("scope", "pair", scene.text, versions, said, (i,), draw)
+    version = {i: opened(f"{stays}, but not {out}, {predicate}.")}
+    yield from crossings("scope", "pair", scene.text, [({}, version)], statements, (i,), draw)
 
 
 def restrictions(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
@@ -193,11 +191,9 @@ def restrictions(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         ]
         span = subject.first, subject.last
         only = {i: tree.replaced((*span, f"only {who}"))}
-        versions: list[tuple[Version, Version]] = [
-            (only, {i: tree.replaced((*span, form))}) for form in (f"{who}, among others,", f"{who}, like others,")
-        ]
-        said = [(opened(a), opened(b)) for a, b in statements]
-        yield from crossings("scope", "only", scene.text, versions, said, (i,), draw)
+        others = (f"{who}, among others,", f"{who}, like others,")
+        versions = [(only, {i: tree.replaced((*span, form))}) for form in others]
+        yield from crossings("scope", "only", scene.text, versions, statements, (i,), draw)
 
 
 # ---------------------------------------------------------------------------------------------------- bounds
@@ -242,7 +238,7 @@ def bounds(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         if tree.kinds[number] != "CARDINAL":
             new, same, reverse = (words.replace("fewer", "less") for words in (new, same, reverse))
         start = f"{fact.subject.said} {fact.until(at - 1)}"
-        right, wrong = (opened(f"{start} ‹{words}› {rest}.") for words in (same, reverse))
+        right, wrong = (f"{start} ‹{words}› {rest}." for words in (same, reverse))
         version = {i: tree.replaced((at, number - 1, new))}
         yield Crossing("scope", f"bound: {bound}", ({}, version), (right, wrong), fact.touched)
 

@@ -9,7 +9,6 @@ from random import Random
 
 from veridical_lab.corrupt.crossed.crossing import Crossing
 from veridical_lab.corrupt.crossed.scenes import Fact, Scene
-from veridical_lab.corrupt.crossed.trees import opened
 
 __all__ = ["stitched_subjects", "stitched_values"]
 
@@ -46,7 +45,7 @@ def stitched_subjects(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
             said = [f"{fact.subject.said} ‹{one.predicate}›." for one in (fact, rival)]
         if first.sentence == other.sentence:
             form += " in one sentence"
-        yield Crossing("stitched", form, ({}, version), (opened(said[0]), opened(said[1])), touched)
+        yield Crossing("stitched", form, ({}, version), (said[0], said[1]), touched)
         return
 
 
@@ -112,9 +111,7 @@ class _Value:
         """State the fact with another value."""
         after = self.fact.tree.text(self.last + 1, self.fact.end)
         space = "" if re.match(r"[%,.;:)-]|['’]s", after) else " "
-        return opened(
-            f"{self.fact.subject.said} {self.fact.until(self.first - 1)} ‹{value}›{space}{after}".rstrip() + "."
-        )
+        return f"{self.fact.subject.said} {self.fact.until(self.first - 1)} ‹{value}›{space}{after}".rstrip() + "."
 
 
 def stitched_values(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
