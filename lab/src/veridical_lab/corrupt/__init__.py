@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol, runtime_checkable
 
-from veridical.records.errors import InputError
+from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.registry import Registry
 from veridical.records.types import Example
 from veridical_lab.corrupt.gold import grouped
@@ -27,6 +27,7 @@ __all__ = [
     "CorruptsMany",
     "attempts",
     "change_all",
+    "chosen_names",
     "corrupt",
     "is_grounded",
 ]
@@ -184,6 +185,21 @@ def attempts(
                 yield Attempt(example.case.id, skipped="not labelled as grounded")
             else:
                 yield Attempt(example.case.id, () if pairs else (grouped(example, corrupted="no"),))
+
+
+def chosen_names(what: str, names: Iterable[str], allowed: Collection[str]) -> tuple[str, ...]:
+    """Check names that a user has chosen, and leave out repeated ones.
+
+    Raises:
+        UnknownNameError: A name is not allowed.
+        InputError: There are no names.
+    """
+    chosen = tuple(dict.fromkeys(names))
+    for unknown in (name for name in chosen if name not in allowed):
+        raise UnknownNameError(what, unknown, allowed)
+    if not chosen:
+        raise InputError(f"no {what} is named", hint=f"choose from {', '.join(allowed)}")
+    return chosen
 
 
 def is_grounded(example: Example) -> bool:

@@ -18,12 +18,12 @@ from dataclasses import replace
 from itertools import combinations
 
 from veridical.records.edits import apply, carry
-from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.spans import Span
 from veridical.records.types import GOLD_THRESHOLD, Edit, Example, Omission, Source, Verdict
 from veridical.text.segment import sentences, words
 from veridical.text.stemmer import stem
 from veridical.text.stopwords import STOP_WORDS
+from veridical_lab.corrupt import chosen_names
 from veridical_lab.corrupt.argument_responses import usable_topic
 from veridical_lab.corrupt.gold import grouped, made_from
 from veridical_lab.corrupt.strength import change_strength
@@ -71,12 +71,7 @@ class Arguments:
     def __init__(
         self, examples: Iterable[Example], *, types: Sequence[str] | None = None, topics: Iterable[Topic] | None = None
     ) -> None:
-        chosen = FULL if types is None else tuple(dict.fromkeys(types))
-        for unknown in (name for name in chosen if name not in self.types):
-            raise UnknownNameError("error type of arguments", unknown, self.types)
-        if not chosen:
-            raise InputError("no error type is named", hint=f"choose from {', '.join(self.types)}")
-        self._types = chosen
+        self._types = FULL if types is None else chosen_names("error type of arguments", types, TYPES)
         self._pool: dict[tuple[str | None, str | None], dict[str, Argument]] = {}
         for example in examples if topics is None else ():
             topic, wording = _topic_of(example)

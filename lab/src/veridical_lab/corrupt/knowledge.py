@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.spans import Span, cut
 from veridical.records.types import Case, Evidence, Example, Judgement, Source, Verdict
 from veridical.text.segment import words
+from veridical_lab.corrupt import chosen_names
 from veridical_lab.corrupt.english import ANTONYMS
 from veridical_lab.corrupt.gold import grouped, made_from
 from veridical_lab.corrupt.mentions import Names, occurrences, replaced, shared_mentions, substitute_for
@@ -48,11 +48,7 @@ class Knowledge:
     name = "knowledge"
 
     def __init__(self, examples: Iterable[Example], *, types: Sequence[str] | None = None) -> None:
-        for unknown in (kind for kind in types or () if kind not in TYPES):
-            raise UnknownNameError("error type of knowledge", unknown, TYPES)
-        if types is not None and not types:
-            raise InputError("no error type is named", hint=f"choose from {', '.join(TYPES)}")
-        self._types = types
+        self._types = None if types is None else chosen_names("error type of knowledge", types, TYPES)
         self._names = Names.in_sources(examples)
 
     def change(self, example: Example, draw: random.Random) -> Example | str:

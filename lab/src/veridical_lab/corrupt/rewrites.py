@@ -13,6 +13,7 @@ import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from random import Random
 
@@ -78,17 +79,11 @@ _FULL = re.compile(rf"\b({'|'.join(_SHORT)}) not\b(?= [a-z]+)(?! only| just| mer
 # --------------------------------------------------------------------------------------- numbers, dates, names
 
 
-def number_forms(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """Write a number, quantity or sum of money in another form with the same value."""
-    yield from _other_forms(passage, draw, "number_form")
+def value_forms(passage: Passage, draw: Random, kind: str) -> Iterator[Edits]:
+    """Write a number, quantity or sum of money ("number_form"), or a date or a span of years, in another form.
 
-
-def date_forms(passage: Passage, draw: Random) -> Iterator[Edits]:
-    """Write a date or a span of years in another form with the same value."""
-    yield from _other_forms(passage, draw, "date_form")
-
-
-def _other_forms(passage: Passage, draw: Random, kind: str) -> Iterator[Edits]:
+    The value stays the same.
+    """
     sentence = passage.sentence
     matches = list(VALUE.finditer(quantities.fold(sentence)))
     for match in draw.sample(matches, len(matches)):
@@ -353,8 +348,8 @@ def dropped_adverbs(passage: Passage, draw: Random) -> Iterator[Edits]:
 
 REWRITES: dict[str, Callable[[Passage, Random], Iterator[Edits]]] = {
     "synonym": synonyms,
-    "number_form": number_forms,
-    "date_form": date_forms,
+    "number_form": partial(value_forms, kind="number_form"),
+    "date_form": partial(value_forms, kind="date_form"),
     "name_form": name_forms,
     "contraction": contractions,
     "voice": voices,

@@ -13,9 +13,10 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 
 from veridical.records.edits import apply
-from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.errors import InputError
 from veridical.records.types import Case, Edit, Example, Judgement, Source
 from veridical.text.segment import sentences
+from veridical_lab.corrupt import chosen_names
 from veridical_lab.corrupt.error_types import ERROR_TYPES, Material, plain_sentences
 from veridical_lab.corrupt.gold import made_from, with_errors
 from veridical_lab.corrupt.passages import Passage, article_fits, passages_of
@@ -58,16 +59,11 @@ class Rules:
         errors: Sequence[float] = (1.0,),
         material: Material | None = None,
     ) -> None:
-        chosen = self.types if types is None else tuple(dict.fromkeys(types))
-        for unknown in (name for name in chosen if name not in ERROR_TYPES):
-            raise UnknownNameError("error type", unknown, ERROR_TYPES)
-        if not chosen:
-            raise InputError("no error type is named", hint=f"choose from {', '.join(ERROR_TYPES)}")
         if not errors or min(errors) < 0 or sum(errors) <= 0:
             raise InputError(
                 f"the weights of one, two, three … errors are {list(errors)}", hint="numbers from 0, not all of them 0"
             )
-        self._types = chosen
+        self._types = self.types if types is None else chosen_names("error type", types, ERROR_TYPES)
         self._errors = tuple(errors)
         texts = (source.text for example in examples for source in example.case.sources)
         self._material = Material.of(texts) if material is None else material

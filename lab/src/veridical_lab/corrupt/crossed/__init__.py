@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
-from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.types import Example
+from veridical_lab.corrupt import chosen_names
 from veridical_lab.corrupt.crossed import (
     certainty,
     comparison,
@@ -88,11 +88,7 @@ def relation_examples(
         InputError: The folder has no such part.
         UnknownNameError: A kind is unknown.
     """
-    chosen = tuple(KINDS) if kinds is None else tuple(dict.fromkeys(kinds))
-    for unknown in (name for name in chosen if name not in KINDS):
-        raise UnknownNameError("kind of relation", unknown, KINDS)
-    if not chosen:
-        raise InputError("no kind of relation is named", hint=f"choose from {', '.join(KINDS)}")
+    chosen = tuple(KINDS) if kinds is None else chosen_names("kind of relation", kinds, KINDS)
     for document in read_parsed(folder, part, seed=seed):
         yield from crossed_examples(document, seed=seed, kinds=chosen)
 
