@@ -19,6 +19,7 @@ import numpy as np
 from veridical.inference.local_model import LocalModel
 from veridical.models.language_head import head_states
 from veridical.records.errors import MissingExtraError
+from veridical_lab.models.padding import rectangle
 
 if TYPE_CHECKING:
     import torch
@@ -27,7 +28,6 @@ __all__ = [
     "frequent_tokens",
     "last_logits",
     "own_copy",
-    "rectangle",
     "set_tuned_weights",
     "tuned_weights",
     "virtual_tokens",
@@ -146,28 +146,13 @@ def virtual_tokens(model: LocalModel, vectors: torch.Tensor) -> Iterator[range]:
         del embedding.forward
 
 
-def rectangle(model: LocalModel, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Pad rows of ids (on the left for a decoder), and return them with the mask. *Shape:* (rows, tokens) each"""
-    import torch
-
-    width = max(map(len, rows))
-    left = model.kind == "causal"
-    pad = 0 if model.tokenizer.pad_token_id is None else model.tokenizer.pad_token_id
-    ids = np.full((len(rows), width), pad, dtype=np.int64)
-    mask = np.zeros((len(rows), width), dtype=np.int64)
-    for i, row in enumerate(rows):
-        columns = slice(width - len(row), width) if left else slice(0, len(row))
-        ids[i, columns], mask[i, columns] = row, 1
-    return torch.from_numpy(ids).to(model.device), torch.from_numpy(mask).to(model.device)
-
-
 def last_logits(model: LocalModel, rows: Sequence[Sequence[int]], count: int) -> torch.Tensor:
     """Compute the logits after each of the last `count` tokens of rows, to be differentiated, in fp32.
 
     These logits predict the next token. For a row shorter than `count`, the values before its start mean nothing. The
     result has *shape* (rows, count, vocabulary).
     """
-    ids, mask = rectangle(model, rows)
+    ids, mask = rectangle(model, rows, left=True)
     options: dict[str, Any] = {"attention_mask": mask, "use_cache": False}
     parameters = signature(model.model.forward).parameters
     if "position_ids" in parameters:

@@ -24,6 +24,7 @@ from veridical.inference.tokenization import special_tokens, tokenize
 from veridical.records.errors import InputError
 from veridical.records.spans import Span
 from veridical.text.stopwords import STOP_WORDS
+from veridical_lab.models.padding import rectangle
 
 if TYPE_CHECKING:
     import torch
@@ -128,21 +129,18 @@ class Filler:
     Args:
         model: A masked or a causal language model.
         sampling: How pieces are chosen.
-        max_batch_tokens: A batch may have at most this many tokens, including padding. Default: depends on the device.
 
     Raises:
         InputError: The model is of another kind, or it is masked and its tokenizer has no mask.
     """
 
-    def __init__(
-        self, model: LocalModel, sampling: PieceSampling | None = None, *, max_batch_tokens: int | None = None
-    ) -> None:
+    def __init__(self, model: LocalModel, sampling: PieceSampling | None = None) -> None:
         if model.kind not in ("masked", "causal"):
             raise InputError(f"{model.name} is no language model that fills words", hint="a masked or a causal one")
         if model.kind == "masked" and model.tokenizer.mask_token_id is None:
             raise InputError(f"the tokenizer of {model.name} has no mask", hint="a masked language model is needed")
         self.model, self.sampling = model, sampling or PieceSampling()
-        self._limit = max_batch_tokens or _BATCH_TOKENS.get(model.device.type, _OTHER_BATCH_TOKENS)
+        self._limit = _BATCH_TOKENS.get(model.device.type, _OTHER_BATCH_TOKENS)
         self._close = _CLOSE.get(model.dtype_name, _CLOSE_IN_HALF_PRECISION)
         around = special_tokens(model)
         self._before, self._after = list(around.before), list(around.after)
@@ -288,14 +286,12 @@ class Filler:
         import torch
 
         order = sorted(positions, key=lambda ids: -len(ids))
-        pad = self.model.tokenizer.pad_token_id or 0
         start = 0
         while start < len(order):
             width = len(order[start])
             batch = order[start : start + max(1, self._limit // width)]
             start += len(batch)
-            ids = torch.tensor([[*s, *[pad] * (width - len(s))] for s in batch], device=self.model.device)
-            mask = torch.tensor([[1] * len(s) + [0] * (width - len(s)) for s in batch], device=self.model.device)
+            ids, mask = rectangle(self.model, batch)
             rows = [width * i + inside for i, s in enumerate(batch) for inside in positions[s]]
             with torch.inference_mode(), _head_rows(self.model, torch.tensor(rows, device=self.model.device)):
                 logits = self.model.model(input_ids=ids, attention_mask=mask).logits.float()

@@ -16,6 +16,7 @@ from veridical.inference.local_model import LocalModel
 from veridical.inference.tokenization import special_tokens, tokenize
 from veridical.records.errors import InputError
 from veridical.records.spans import Span
+from veridical_lab.models.padding import rectangle
 
 __all__ = ["MaskedOutputs", "mask_in_turn"]
 
@@ -119,12 +120,9 @@ def masked_outputs(model: LocalModel, batch: Sequence[MaskedSequence]) -> Iterat
     """Run a batch in one pass, and yield the outputs of each sequence."""
     import torch
 
-    width = max(len(sequence.ids) for sequence in batch)
-    pad = model.tokenizer.pad_token_id or 0
-    ids = torch.tensor([sequence.ids + [pad] * (width - len(sequence.ids)) for sequence in batch])
-    mask = torch.tensor([[1] * len(s.ids) + [0] * (width - len(s.ids)) for s in batch])
+    ids, mask = rectangle(model, [sequence.ids for sequence in batch])
     with torch.inference_mode():
-        logits: Any = model.model(input_ids=ids.to(model.device), attention_mask=mask.to(model.device)).logits
+        logits: Any = model.model(input_ids=ids, attention_mask=mask).logits
         for row, sequence in enumerate(batch):
             stretch_logits = logits[row, sequence.first : sequence.first + len(sequence.hidden)].float()
             true = torch.tensor(sequence.hidden, device=stretch_logits.device)[:, None]

@@ -14,7 +14,7 @@ from veridical_lab.models.runner import Runner
 __all__ = ["mean_surprisal"]
 
 
-def mean_surprisal(model: LocalModel, texts: Sequence[str], *, max_batch_tokens: int | None = None) -> list[float]:
+def mean_surprisal(model: LocalModel, texts: Sequence[str]) -> list[float]:
     """Average -log p over the tokens of each text, in nats. NaN for a text in which no token is predicted.
 
     A text that is longer than the model's limit is read in consecutive pieces. The results do not depend on which texts
@@ -30,7 +30,7 @@ def mean_surprisal(model: LocalModel, texts: Sequence[str], *, max_batch_tokens:
             encoded.append(Encoded((*before, *piece), len(before), (None,) * len(piece)))
             owners.append(i)
     sums = np.zeros((2, len(texts)))
-    results = Runner(model, max_batch_tokens=max_batch_tokens).run(encoded)
+    results = Runner(model).run(encoded)
     for owner, sequence, result in zip(owners, encoded, results, strict=True):
         logprob = np.full(1, np.nan) if result.logprob is None else result.logprob[sequence.scored_from :]
         sums[:, owner] += -logprob.astype(np.float64).sum(), len(logprob)

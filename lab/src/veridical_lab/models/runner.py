@@ -1,9 +1,9 @@
 """Compute everything that detectors need in one forward pass: log-probabilities, entropy, rank and hidden states.
 
-Sequences are batched by length, and the results do not depend on the batch, its order or the side of the padding
-(within 1e-5 in fp32). If several sequences of a decoder share a beginning (a document, few-shot examples), the
-beginning is read only once. The language-model head runs only on the positions of the response, on a limited number at
-once. Encoder-decoders have the same outputs, except for hidden states.
+Sequences are batched by length, and the results do not depend on the batch or its order (within 1e-5 in fp32). If
+several sequences of a decoder share a beginning (a document, few-shot examples), the beginning is read only once. The
+language-model head runs only on the positions of the response, on a limited number at once. Encoder-decoders have the
+same outputs, except for hidden states.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +24,8 @@ from veridical.models.load import out_of_memory
 from veridical.records.errors import InputError
 from veridical_lab.models.autograd_memory import release_memory
 from veridical_lab.models.encode import Encoded
-from veridical_lab.models.sublayers import capture_sublayers, check_layout, sublayer_count
+from veridical_lab.models.padding import rectangle
+from veridical_lab.models.sublayers import capture_sublayers, check_layout, check_sublayers
 
 if TYPE_CHECKING:
     import torch
@@ -37,8 +38,7 @@ _BATCH_TOKENS = {"cpu": 1024}  # on a CPU larger batches only cost memory traffi
 _KEPT = 8  # size of the key-value cache for shared beginnings, as a multiple of the batch's tokens
 _HEAD_BYTES = 1 << 26  # bytes of logits (in fp32) held at once
 # these architectures count positions themselves, from the padding mask or the padding id
-_OWN_POSITIONS = frozenset({"roberta", "xlm-roberta", "camembert"})
-_FIXED_PADDING_ID = frozenset({"mpnet"})  # the same with one fixed id, so padding must be on the right
+_OWN_POSITIONS = frozenset({"roberta", "xlm-roberta", "camembert", "mpnet"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,7 @@ class RequestedOutputs:
         logprobs: Whether to return the token's log-probability, given all tokens before it.
         entropy: Whether to return the entropy of the predicted distribution, in nats.
         rank: Whether to return the token's rank, 1 for the most probable token.
-        sublayers: Return the outputs of these sublayers, or of "all" 2L (see `veridical_lab.models.sublayers`).
-        dtype: The precision of the outputs of sublayers.
+        sublayers: Return the outputs of these sublayers (see `veridical_lab.models.sublayers`).
         layers: Return the hidden states of these layers, in fp32: 0 for the embeddings, i for the output of the i-th
             block.
     """
@@ -58,8 +57,7 @@ class RequestedOutputs:
     logprobs: bool = True
     entropy: bool = False
     rank: bool = False
-    sublayers: tuple[int, ...] | Literal["all"] = ()
-    dtype: Literal["float32", "float16"] = "float32"
+    sublayers: tuple[int, ...] = ()
     layers: tuple[int, ...] = ()
 
     @property
@@ -93,27 +91,19 @@ class RunnerResult:
 class Runner:
     """Runs sequences through a model in batches of at most `max_batch_tokens` tokens, including padding.
 
-    The default limit depends on the device. A sequence longer than the limit runs alone. `padding` is the side to pad
-    on. Architectures that count positions from the left, such as DistilBERT, are always padded on the right.
+    The default limit depends on the device. A sequence longer than the limit runs alone.
     """
 
-    def __init__(
-        self, model: LocalModel, *, max_batch_tokens: int | None = None, padding: Literal["right", "left"] = "right"
-    ) -> None:
+    def __init__(self, model: LocalModel, *, max_batch_tokens: int | None = None) -> None:
         if max_batch_tokens is None:
             max_batch_tokens = _BATCH_TOKENS.get(model.device.type, 16384)
         if max_batch_tokens < 1:
             raise InputError(f"max_batch_tokens is {max_batch_tokens}", hint="at least 1")
         self.model = model
         self.max_batch_tokens = max_batch_tokens
-        # an architecture without position ids as input counts positions from the left
         self._positions = "position_ids" in signature(model.model.base_model.forward).parameters
-        self._positions = self._positions and model.model_type not in _OWN_POSITIONS | _FIXED_PADDING_ID
-        self._positions = self._positions and model.kind != "seq2seq"
-        self.padding = padding if self._positions or model.model_type in _OWN_POSITIONS else "right"
-        # padding on the left would come after the shared beginning, inside sliding windows
-        self._shares = model.kind == "causal" and self._positions and self.padding == "right"
-        self._shares = self._shares and CachedForward(model).shares
+        self._positions = self._positions and model.model_type not in _OWN_POSITIONS and model.kind != "seq2seq"
+        self._shares = model.kind == "causal" and self._positions and CachedForward(model).shares
         self._checked = False
         self._split_head: bool | None = None
 
@@ -129,7 +119,6 @@ class Runner:
             raise InputError(f"{self.model.name} is no decoder", hint="it has hidden states, but no log-probabilities")
         if requested.head and self._split_head is None:
             self._split_head = _head_runs_apart(self.model)
-        sublayers: tuple[int, ...] = ()
         if self.model.kind == "seq2seq" and (requested.sublayers or requested.layers):
             raise InputError(
                 f"{self.model.name} is an encoder-decoder", hint="it has log-probabilities, but no sublayers here"
@@ -142,17 +131,11 @@ class Runner:
             if not self._checked:
                 check_layout(self.model)
                 self._checked = True
-            count = sublayer_count(self.model)
-            sublayers = tuple(range(count)) if requested.sublayers == "all" else tuple(requested.sublayers)
-            wrong = [i for i in sublayers if not 0 <= i < count]
-            if wrong:
-                raise InputError(f"there is no sublayer {wrong[0]}", hint=f"the model has sublayers 0 to {count - 1}")
+            check_sublayers(self.model, requested.sublayers)
         for start in range(0, len(encoded), _SHARD):
-            yield from self._shard(encoded[start : start + _SHARD], requested, sublayers)
+            yield from self._shard(encoded[start : start + _SHARD], requested)
 
-    def _shard(
-        self, encoded: Sequence[Encoded], requested: RequestedOutputs, sublayers: tuple[int, ...]
-    ) -> list[RunnerResult]:
+    def _shard(self, encoded: Sequence[Encoded], requested: RequestedOutputs) -> list[RunnerResult]:
         """Run sequences in batches by length. If memory runs out, go on with smaller batches."""
         results: list[RunnerResult | None] = [None] * len(encoded)
         limit = self.max_batch_tokens
@@ -165,7 +148,7 @@ class Runner:
                 try:
                     if shared and beginning is None:
                         beginning = self._read(encoded[order[0]].ids[:shared])
-                    batch = self._batch([encoded[i] for i in chosen], requested, sublayers, beginning)
+                    batch = self._batch([encoded[i] for i in chosen], requested, beginning)
                 except (RuntimeError, MemoryError) as error:
                     if not out_of_memory(error):
                         raise
@@ -211,11 +194,7 @@ class Runner:
         return forward
 
     def _batch(
-        self,
-        batch: Sequence[Encoded],
-        requested: RequestedOutputs,
-        sublayers: tuple[int, ...],
-        beginning: CachedForward | None,
+        self, batch: Sequence[Encoded], requested: RequestedOutputs, beginning: CachedForward | None
     ) -> list[RunnerResult]:
         import torch
 
@@ -225,11 +204,11 @@ class Runner:
 
         def capture(index: int, output: torch.Tensor) -> None:
             flat = output.reshape(-1, output.shape[-1])  # OPT's is flat already
-            captured[index] = flat.index_select(0, rows).to(getattr(torch, requested.dtype))
+            captured[index] = flat.index_select(0, rows).float()
 
         with torch.inference_mode():
             cache = beginning.copies(len(batch)) if beginning else None
-            with capture_sublayers(self.model, sublayers, capture) if sublayers else nullcontext():
+            with capture_sublayers(self.model, requested.sublayers, capture) if requested.sublayers else nullcontext():
                 states, by_layer = self._states(inputs, requested, cache)
             outputs = self._heads(states, batch, rows, requested) if requested.head else {}
             hidden = {i: tensor.cpu().numpy() for i, tensor in captured.items()}
@@ -246,7 +225,7 @@ class Runner:
             layers_of_case = {i: array[tokens].copy() for i, array in layers.items()}
             arrays = (*of_case.values(), *hidden_of_case.values(), *layers_of_case.values())
             if not all(np.isfinite(array).all() for array in arrays):
-                results.append(RunnerResult(failed="the model's numbers are not finite (or too large for the dtype)"))
+                results.append(RunnerResult(failed="the model's numbers are not finite"))
                 continue
             for name, array in of_case.items():
                 array[: e.scored_from] = 0 if name == "rank" else np.nan
@@ -280,23 +259,20 @@ class Runner:
         """
         import torch
 
-        pad = self.model.padding_token
-        ids, mask, shifts = _rectangle([e.ids[shared:] for e in batch], pad, self.padding)
-        mask = np.pad(mask, ((0, 0), (shared, 0)), constant_values=1)
+        ids, mask = rectangle(self.model, [e.ids[shared:] for e in batch])
+        mask = torch.nn.functional.pad(mask, (shared, 0), value=1)
         inputs = {"input_ids": ids, "attention_mask": mask}
         if self.model.kind == "seq2seq":
-            encoder_ids, encoder_mask, _ = _rectangle([e.encoder_ids for e in batch], pad, self.padding)
+            encoder_ids, encoder_mask = rectangle(self.model, [e.encoder_ids for e in batch])
             inputs = {"input_ids": encoder_ids, "attention_mask": encoder_mask}
             inputs |= {"decoder_input_ids": ids, "decoder_attention_mask": mask}
         if self._positions:
-            inputs["position_ids"] = np.maximum(mask.cumsum(1) - 1, 0)[:, shared:]
+            inputs["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)[:, shared:]
         rows = [
-            np.arange(e.response_start, e.response_end) - shared + i * ids.shape[1] + shift
-            for i, (e, shift) in enumerate(zip(batch, shifts, strict=True))
+            torch.arange(e.response_start, e.response_end, device=ids.device) - shared + i * ids.shape[1]
+            for i, e in enumerate(batch)
         ]
-        device = self.model.device
-        tensors = {name: torch.from_numpy(array).to(device) for name, array in inputs.items()}
-        return tensors, torch.from_numpy(np.concatenate(rows)).to(device)
+        return inputs, torch.cat(rows)
 
     def _heads(
         self, states: torch.Tensor, batch: Sequence[Encoded], rows: torch.Tensor, requested: RequestedOutputs
@@ -344,22 +320,6 @@ def _next_batch(encoded: Sequence[Encoded], order: Sequence[int], shared: int, l
         chosen.append(i)
         width = tokens
     return chosen, width
-
-
-def _rectangle(
-    texts: Sequence[Sequence[int]], pad: int, padding: Literal["right", "left"]
-) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Pad texts to one array. Return the array, its mask, and how far each text is shifted to the right."""
-    width = max(1, *(len(text) for text in texts))
-    ids = np.full((len(texts), width), pad, dtype=np.int64)
-    mask = np.zeros((len(texts), width), dtype=np.int64)
-    shifts = []
-    for row, text in enumerate(texts):
-        shift = width - len(text) if padding == "left" else 0
-        ids[row, shift : shift + len(text)] = text
-        mask[row, shift : shift + len(text)] = 1
-        shifts.append(shift)
-    return ids, mask, shifts
 
 
 def _head_runs_apart(model: LocalModel) -> bool:

@@ -27,6 +27,7 @@ __all__ = [
     "SublayerLayout",
     "capture_sublayers",
     "check_layout",
+    "check_sublayers",
     "first_layers",
     "layout_of",
     "sublayer_count",
@@ -133,6 +134,19 @@ def sublayer_count(model: LocalModel) -> int:
     return 2 * len(_blocks(model, layout_of(model)))
 
 
+def check_sublayers(model: LocalModel, chosen: Sequence[int] | None) -> tuple[int, ...]:
+    """Sort `chosen`, or return all 2L sublayers if it is None.
+
+    Raises:
+        InputError: A sublayer does not exist.
+    """
+    count = sublayer_count(model)
+    unknown = [i for i in chosen or () if not 0 <= i < count]
+    if unknown:
+        raise InputError(f"there is no sublayer {unknown[0]}", hint=f"the model has sublayers 0 to {count - 1}")
+    return tuple(sorted(set(chosen))) if chosen else tuple(range(count))
+
+
 def _output(output: Any) -> torch.Tensor:
     tensor: torch.Tensor = output[0] if isinstance(output, tuple) else output
     return tensor
@@ -150,11 +164,9 @@ def capture_sublayers(
     Raises:
         InputError: A sublayer does not exist.
     """
+    check_sublayers(model, sublayers)
     layout = layout_of(model)
     blocks = _blocks(model, layout)
-    wrong = [i for i in sublayers if not 0 <= i < 2 * len(blocks)]
-    if wrong:
-        raise InputError(f"there is no sublayer {wrong[0]}", hint=f"the model has sublayers 0 to {2 * len(blocks) - 1}")
 
     def hook(index: int) -> Callable[[Any, Any, Any], None]:
         return lambda module, arguments, output: capture(index, _output(output))

@@ -22,11 +22,11 @@ from veridical.io.strict_json import parse
 from veridical.models.base_model import base_of
 from veridical.records.errors import DataError, OutputError, UnknownNameError, WireError
 from veridical_lab.models.runner import Runner
+from veridical_lab.models.sublayers import check_sublayers
 from veridical_lab.probes.activations import (
     Indices,
     as_size,
     check_finite,
-    check_sublayers,
     compute_states,
     group_by_length,
     row_indices,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from veridical.inference.local_model import LocalModel
 from veridical.records.errors import InputError
 from veridical_lab.models.runner import RequestedOutputs, Runner
-from veridical_lab.models.sublayers import sublayer_count
+from veridical_lab.models.sublayers import check_sublayers
 from veridical_lab.probes.labelled_sequences import EncodedExamples
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ __all__ = [
     "RecomputedStates",
     "as_size",
     "check_finite",
-    "check_sublayers",
     "compute_states",
     "group_by_length",
     "in_memory",
@@ -57,19 +56,6 @@ class ActivationStates(Protocol):
     def read(self, sequences: Indices, sublayers: Sequence[int]) -> torch.Tensor:
         """Read the states of sequences of one group, concatenated, in fp32, (sublayers, tokens, width)."""
         ...
-
-
-def check_sublayers(model: LocalModel, chosen: Sequence[int] | None) -> tuple[int, ...]:
-    """Sort `chosen`, or return all 2L sublayers if it is None.
-
-    Raises:
-        InputError: A sublayer does not exist.
-    """
-    count = sublayer_count(model)
-    unknown = [i for i in chosen or () if not 0 <= i < count]
-    if unknown:
-        raise InputError(f"there is no sublayer {unknown[0]}", hint=f"the model has sublayers 0 to {count - 1}")
-    return tuple(sorted(set(chosen))) if chosen else tuple(range(count))
 
 
 def as_size(count: float) -> str:

@@ -13,13 +13,13 @@ from veridical.inference.local_model import LocalModel
 from veridical.records.errors import InputError
 from veridical.records.types import Example
 from veridical_lab.models.runner import Runner
+from veridical_lab.models.sublayers import check_sublayers
 from veridical_lab.probes.activation_store import ActivationStore, write_store
 from veridical_lab.probes.activations import (
     ActivationStates,
     Indices,
     RecomputedStates,
     as_size,
-    check_sublayers,
     compute_states,
     in_memory,
 )

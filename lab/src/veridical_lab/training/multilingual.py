@@ -37,6 +37,7 @@ from veridical.models.torch_engine import TorchEngine
 from veridical.records.errors import InputError
 from veridical.records.types import Example, Level
 from veridical.text.languages import LANGUAGES
+from veridical_lab.models.padding import rectangle
 from veridical_lab.training.default import DefaultTraining, assemble, train_encoder
 from veridical_lab.training.default_data import Examples, part_of, some_of_each
 from veridical_lab.training.loop import bf16_products
@@ -266,12 +267,7 @@ def _embedded(model: LocalModel, texts: Sequence[str]) -> torch.Tensor:
     results: dict[int, torch.Tensor] = {}
     for start in range(0, len(order), 24):
         chosen = order[start : start + 24]
-        width = len(windows[chosen[-1]].ids)
-        ids = torch.full((len(chosen), width), model.padding_token)
-        mask = torch.zeros((len(chosen), width), dtype=torch.long)
-        for row, i in enumerate(chosen):
-            tokens = torch.from_numpy(windows[i].ids)
-            ids[row, : len(tokens)], mask[row, : len(tokens)] = tokens, 1
+        ids, mask = rectangle(model, [windows[i].ids for i in chosen])
         states = model.model(input_ids=ids, attention_mask=mask).last_hidden_state
         sums = (states * mask[..., None]).sum(1)
         results |= dict(zip(chosen, torch.nn.functional.normalize(sums, dim=-1), strict=True))

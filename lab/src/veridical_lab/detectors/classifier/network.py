@@ -23,13 +23,13 @@ from veridical_lab.detectors.classifier.presentation import CasePart, EncodedPar
 from veridical_lab.models.adapters import (
     last_logits,
     own_copy,
-    rectangle,
     set_tuned_weights,
     tuned_weights,
     virtual_tokens,
     with_lora,
     with_soft_prompt,
 )
+from veridical_lab.models.padding import rectangle
 
 if TYPE_CHECKING:
     import torch
@@ -273,15 +273,16 @@ class ClassifierNetwork:
         """Compute one state for each text, given as (ids, types). *Shape:* (texts, width)"""
         import torch
 
-        ids, mask = rectangle(self.model, [ids for ids, _ in texts])
+        causal = self.model.kind == "causal"
+        ids, mask = rectangle(self.model, [ids for ids, _ in texts], left=causal)
         options: dict[str, Any] = {"attention_mask": mask}
-        if self.model.kind != "encoder":
+        if causal:
             options |= {"use_cache": False, "position_ids": (mask.cumsum(-1) - 1).clamp(min=0)}
         elif "token_type_ids" in signature(self.model.model.forward).parameters:
             options["token_type_ids"] = rectangle(self.model, [types for _, types in texts])[0]
         with torch.set_grad_enabled(self.settings.method == "full" and torch.is_grad_enabled()):
             states: torch.Tensor = self.model.model.base_model(input_ids=ids, **options).last_hidden_state.float()
-            if self.model.kind != "encoder":
+            if causal:
                 return states[:, -1]
             return (states * (mask[..., None] / mask.sum(-1)[:, None, None])).sum(1)
 

@@ -14,7 +14,7 @@ from veridical.inference.local_model import LocalModel
 from veridical.models.base_model import base_of
 from veridical.records.errors import InputError
 from veridical_lab.bench.settings import BenchSettings, Loaded, load_data
-from veridical_lab.probes.activations import check_sublayers
+from veridical_lab.models.sublayers import check_sublayers
 from veridical_lab.probes.dataset import ProbeDataset, build_dataset
 from veridical_lab.probes.options import ProbeConfig
 
