@@ -5,33 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from copy import copy
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veridical.inference.local_model import LocalModel
 from veridical.records.errors import CannotJudgeError, InputError
-from veridical_lab.models.probe_heads import Probes, StreamingProbes
+from veridical_lab.models.probe_heads import Head, StreamingProbes
 from veridical_lab.models.sublayers import capture_sublayers
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["ProbeHead", "ProbeMonitor", "check_causal"]
+__all__ = ["ProbeMonitor", "check_causal"]
 
 Scores = dict[str, NDArray[np.float64]]  # by objective
-
-
-class ProbeHead(Protocol):
-    """The probes of one objective ("token" or "response"), with their threshold and calibration."""
-
-    probes: Probes
-    threshold: float
-
-    def calibrated(self, scores: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """Turn scores into probabilities."""
-        ...
 
 
 def check_causal(model: LocalModel) -> None:
@@ -70,7 +59,7 @@ class ProbeMonitor:
     """
 
     def __init__(
-        self, heads: Mapping[str, ProbeHead], *, batch: int = 1, device: Any = "cpu", rewindable: bool = False
+        self, heads: Mapping[str, Head], *, batch: int = 1, device: Any = "cpu", rewindable: bool = False
     ) -> None:
         import torch
 

@@ -14,11 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veridical.metrics.arrays import Floats
+from veridical.metrics.calibrators import calibrator
 from veridical.records.errors import InputError, UnknownNameError
 
 __all__ = [
     "OBJECTIVES",
     "PROBE_KINDS",
+    "Head",
     "Probes",
     "StreamingProbes",
     "from_tensors",
@@ -142,6 +145,24 @@ def from_tensors(
     if not {"projection", "offset"} <= set(tensors):
         raise InputError("the weights of a probe lack its projection or offset")
     return Probes(kind, objective, sublayers, mix_bias=mix_bias, **dict(tensors))
+
+
+class Head:
+    """The probes of one objective ("token" or "response") with their threshold and, if fitted, their calibration."""
+
+    def __init__(self, probes: Probes, threshold: float, calibration: Mapping[str, Any] | None = None) -> None:
+        self.probes = probes
+        self.threshold = threshold
+        self._calibrator = calibrator(calibration) if calibration else None
+
+    def calibrated(self, scores: RealArray) -> Floats:
+        """Turn `scores` into probabilities, or return them unchanged if no calibration was fitted."""
+        plain = np.asarray(scores, dtype=np.float64)
+        return self._calibrator.apply(plain) if self._calibrator else plain
+
+    def score(self, states: Mapping[int, RealArray]) -> Floats:
+        """Score every prefix of one response, *(tokens,)*, from its states *(tokens, width)* by sublayer."""
+        return self.calibrated(score_prefixes(self.probes, states))
 
 
 class StreamingProbes:

@@ -16,7 +16,7 @@ from veridical.inference.artifact import DETECTOR, FORMAT, WEIGHTS, Artifact
 from veridical.inference.saving import make_folder
 from veridical.io.files import write_whole
 
-__all__ = ["save_artifact", "write_folder"]
+__all__ = ["save_artifact", "tensors_digest", "write_folder"]
 
 
 def write_folder(folder: str | Path, kind: str, fields: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Path:
@@ -47,6 +47,14 @@ def write_folder(folder: str | Path, kind: str, fields: Mapping[str, Any], tenso
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
     write_whole(folder / DETECTOR, f"{text}\n", follow_link=False)
     return folder
+
+
+def tensors_digest(tensors: Mapping[str, NDArray[Any]], about: str = "") -> str:
+    """Hash a text together with arrays and their names, to 64 hexadecimal digits."""
+    digest = hashlib.sha256(about.encode())
+    for name, array in sorted(tensors.items()):
+        digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def save_artifact(artifact: Artifact, folder: str | Path) -> Path:

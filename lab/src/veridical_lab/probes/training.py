@@ -24,10 +24,9 @@ from veridical.metrics import UndefinedMetricError
 from veridical.metrics.calibrators import fit_platt
 from veridical.models.base_model import base_of
 from veridical.records.types import Example
-from veridical_lab.detectors.local.probe import Head
 from veridical_lab.detectors.local.probe_settings import ProbeHeadSettings, ProbeSettings
 from veridical_lab.metrics.registry import METRICS
-from veridical_lab.models.probe_heads import Probes
+from veridical_lab.models.probe_heads import Head, Probes
 from veridical_lab.models.saving import save_artifact
 from veridical_lab.probes.dataset import ProbeDataset, build_dataset
 from veridical_lab.probes.evaluation import Judged, best_f1_each, fit_threshold, judgements_of, label_score_pairs

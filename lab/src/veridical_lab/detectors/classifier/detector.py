@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from veridical.inference.artifact import DETECTOR, Artifact
 from veridical.models.base_model import load_base
@@ -24,6 +21,7 @@ from veridical_lab.detectors.classifier.artifact import ClassifierSettings, load
 from veridical_lab.detectors.classifier.network import ClassifierNetwork
 from veridical_lab.detectors.classifier.presentation import CasePart, EncodedPart, case_parts
 from veridical_lab.detectors.local.forced_decoding import NO_WORDS
+from veridical_lab.models.saving import tensors_digest
 
 __all__ = ["Classifier", "score_cases"]
 
@@ -139,11 +137,8 @@ class Classifier:
         """Return everything the scores depend on: the settings, the tuned weights and the base models."""
         digests = []
         for artifact, _ in self.artifacts:
-            base = artifact.base
-            digest = hashlib.sha256(digest_of([artifact.settings, base.weights, base.config]).encode())
-            for name, tensor in sorted(artifact.tensors.items()):
-                digest.update(name.encode() + np.ascontiguousarray(tensor).tobytes())
-            digests.append(digest.hexdigest()[:16])
+            about = digest_of([artifact.settings, artifact.base.weights, artifact.base.config])
+            digests.append(tensors_digest(artifact.tensors, about)[:16])
         return {"classifier": digests, "dtype": self.dtype}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:

@@ -6,7 +6,6 @@ tagger, and a look-up of words in the sources. No network is trained, and no lar
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -32,6 +31,7 @@ from veridical_lab.detectors.features.extraction import Extracted, FeatureExtrac
 from veridical_lab.detectors.features.settings import KIND, DetectorSettings
 from veridical_lab.detectors.features.statistics import WordStatistics
 from veridical_lab.detectors.features.tagger import load_tagger
+from veridical_lab.models.saving import tensors_digest
 
 __all__ = ["FeatureDetector", "TrainedFeatures", "load_token_scores"]
 
@@ -149,11 +149,8 @@ class FeatureDetector:
     def fingerprint(self) -> dict[str, Any]:
         """Return everything the scores depend on: the trained detector and the token scores."""
         trained = self.trained
-        numbers = hashlib.sha256()
-        for name, array in sorted(trained.tensors.items()):
-            numbers.update(name.encode() + np.ascontiguousarray(array).tobytes())
         base = None if trained.base is None else asdict(trained.base)
-        about: dict[str, Any] = {KIND: digest_of([trained.settings.to_json(), base, numbers.hexdigest()])}
+        about: dict[str, Any] = {KIND: digest_of([trained.settings.to_json(), base, tensors_digest(trained.tensors)])}
         if trained.settings.features.token_scores:
             scores = {id: [(s.start, s.end, v) for s, v in of_case] for id, of_case in self._scores().items()}
             about["token_scores"] = digest_of(scores)
@@ -167,11 +164,9 @@ class FeatureDetector:
                 f"the detector in {self.path} was trained with scores of the generator's tokens",
                 hint=f"give them: {KIND}:{self.path},token_scores=FILE",
             )
-        return (
-            load_token_scores(Path(self.token_scores))
-            if isinstance(self.token_scores, str | Path)
-            else (self.token_scores)
-        )
+        if isinstance(self.token_scores, str | Path):
+            return load_token_scores(Path(self.token_scores))
+        return self.token_scores
 
     def base_model(self, base: Base) -> LocalModel:
         """Load the language model of the features.
@@ -213,23 +208,20 @@ class FeatureDetector:
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """Judge each case, with a verdict on each word."""
-        return self._judge(cases, [words(case.response) for case in cases])
+        return self.judge_spans(cases, [words(case.response) for case in cases])
 
     def judge_spans(self, cases: Sequence[Case], spans: Sequence[Sequence[Span]]) -> list[Judgement]:
         """Judge each case, with a verdict on each of `spans`.
 
         The features of a span are pooled from its words and tokens.
         """
-        return self._judge(cases, spans)
-
-    def _judge(self, cases: Sequence[Case], units: Sequence[Sequence[Span]]) -> list[Judgement]:
         if not any(words(case.response) for case in cases):
             extracted = [Extracted(np.zeros((0, 0)), problem="the response has no words") for _ in cases]
         else:
-            extracted = self.extractor.extract(cases, units)
+            extracted = self.extractor.extract(cases, spans)
         judgements = []
-        for case, spans, result in zip(cases, units, extracted, strict=True):
-            if result.problem is not None or not len(spans):
+        for case, units, result in zip(cases, spans, extracted, strict=True):
+            if result.problem is not None or not len(units):
                 judgements.append(not_judged(case, self.name, result.problem or "there is nothing to judge"))
                 continue
             has_values = ~np.all(np.isnan(result.values), axis=1)
@@ -238,14 +230,14 @@ class FeatureDetector:
             verdicts = tuple(
                 Verdict(span, score, reason=reason)
                 for span, score, reason, usable in zip(
-                    spans, scores.tolist(), reasons, has_values.tolist(), strict=True
+                    units, scores.tolist(), reasons, has_values.tolist(), strict=True
                 )
                 if usable
             )
             if not verdicts:
                 judgements.append(not_judged(case, self.name, "what was to be judged has no words", *result.notes))
                 continue
-            whole = list(spans) == words(case.response)
+            whole = list(units) == words(case.response)
             judged = None if whole else tuple(union(verdict.span for verdict in verdicts))
             worst = max(verdict.score for verdict in verdicts)
             judgements.append(

@@ -8,7 +8,6 @@ to run them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,13 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from veridical.inference.artifact import DETECTOR, Artifact, load_artifact
 from veridical.inference.local_model import LocalModel
 from veridical.inference.template import get_template
 from veridical.metrics.arrays import Floats
-from veridical.metrics.calibrators import calibrator
 from veridical.models.base_model import load_base
 from veridical.records.detector import DetectorContext, DetectorInfo
 from veridical.records.errors import DataError, InputError, UnknownNameError
@@ -39,30 +36,13 @@ from veridical_lab.detectors.local.probe_streaming import ProbeSession
 from veridical_lab.detectors.local.word_scores import SCORED_UNITS, word_verdicts
 from veridical_lab.models.encode import encode
 from veridical_lab.models.monitor import ProbeMonitor
-from veridical_lab.models.probe_heads import Probes, from_tensors, score_prefixes
+from veridical_lab.models.probe_heads import Head, from_tensors
 from veridical_lab.models.runner import RequestedOutputs
+from veridical_lab.models.saving import tensors_digest
 
-__all__ = ["Head", "Probe", "judgement_of", "load_heads"]
+__all__ = ["Probe", "judgement_of", "load_heads"]
 
 _OPTIONS = ("device", "dtype", "max_windows", "model", "unit")
-
-
-class Head:
-    """The probes of one objective ("token" or "response") with their threshold and, if fitted, their calibration."""
-
-    def __init__(self, probes: Probes, threshold: float, calibration: Mapping[str, Any] | None = None) -> None:
-        self.probes = probes
-        self.threshold = threshold
-        self._calibrator = calibrator(calibration) if calibration else None
-
-    def calibrated(self, scores: NDArray[np.floating[Any]]) -> Floats:
-        """Turn `scores` into probabilities, or return them unchanged if no calibration was fitted."""
-        plain = np.asarray(scores, dtype=np.float64)
-        return self._calibrator.apply(plain) if self._calibrator else plain
-
-    def score(self, states: Mapping[int, NDArray[Any]]) -> Floats:
-        """Score every prefix of one response, *(tokens,)*, from its states *(tokens, width)* by sublayer."""
-        return self.calibrated(score_prefixes(self.probes, states))
 
 
 def load_heads(artifact: Artifact, settings: ProbeSettings, path: Path) -> dict[str, Head]:
@@ -217,10 +197,8 @@ class Probe:
     def fingerprint(self) -> dict[str, Any]:
         """Return everything the scores depend on: the artifact (whose model `judge` compares) and the options."""
         about = {"settings": self.artifact.settings, "base": asdict(self.artifact.base)}
-        digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
-        for name, tensor in sorted(self.artifact.tensors.items()):
-            digest.update(name.encode() + np.ascontiguousarray(tensor).tobytes())
-        return {"probe": digest.hexdigest()[:16], "unit": self.unit, "max_windows": self.max_windows}
+        digest = tensors_digest(self.artifact.tensors, json.dumps(about, sort_keys=True))
+        return {"probe": digest[:16], "unit": self.unit, "max_windows": self.max_windows}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         """Judge each case. The windows of all cases are batched together."""

@@ -16,7 +16,8 @@ from veridical.records.types import Case, Verdict
 from veridical_lab.detectors.local.probe_settings import ProbeSettings
 from veridical_lab.detectors.local.word_scores import word_verdicts
 from veridical_lab.models.encode import encode
-from veridical_lab.models.monitor import ProbeHead, ProbeMonitor, check_causal
+from veridical_lab.models.monitor import ProbeMonitor, check_causal
+from veridical_lab.models.probe_heads import Head
 from veridical_lab.models.stepwise import IncrementalDecoder
 
 __all__ = ["ProbeSession"]
@@ -48,7 +49,7 @@ class ProbeSession:
     def __init__(
         self,
         model: LocalModel,
-        heads: Mapping[str, ProbeHead],
+        heads: Mapping[str, Head],
         settings: ProbeSettings,
         case: Case,
         *,
