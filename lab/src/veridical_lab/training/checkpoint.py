@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,6 @@ __all__ = [
     "CHECKPOINT",
     "Reached",
     "TrainingStopped",
-    "remaining_steps",
     "resume_checkpoint",
     "save_checkpoint",
 ]
@@ -50,29 +48,6 @@ class Reached:
     best: float | None = None
     history: list[dict[str, Any]] = field(default_factory=list)
     passes: list[int] = field(default_factory=list)
-
-
-def remaining_steps(
-    reached: Reached, steps: int, save: Callable[[], None], *, stop: Callable[[], bool], checkpoint_minutes: float
-) -> Iterator[int]:
-    """Yield the steps that are left, and save a checkpoint every few minutes between them.
-
-    Args:
-        reached: How far the training has come before.
-        steps: The total number of steps.
-        save: Saves a checkpoint.
-        stop: Asked after every step. If it returns true, a checkpoint is saved and `TrainingStopped` raised.
-        checkpoint_minutes: The minutes between two checkpoints.
-    """
-    saved = time.monotonic()
-    for step in range(reached.step, steps):
-        yield step
-        if stop():
-            save()
-            raise TrainingStopped(f"stopped after step {step + 1} of {steps}", hint="the same command goes on")
-        if time.monotonic() - saved > 60 * checkpoint_minutes:
-            save()
-            saved = time.monotonic()
 
 
 def save_checkpoint(

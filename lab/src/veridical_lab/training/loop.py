@@ -18,7 +18,7 @@ from veridical.models.load import computes_bf16
 from veridical_lab.training.checkpoint import (
     CHECKPOINT,
     Reached,
-    remaining_steps,
+    TrainingStopped,
     resume_checkpoint,
     save_checkpoint,
 )
@@ -91,25 +91,26 @@ class TrainingLoop(ABC):
         """Evaluate the weights on validation. Return figures, of which "figure" should be high, and a line of text."""
 
     def run(self, *, stop: Callable[[], bool] | None = None, checkpoint_minutes: float = 10.0) -> None:
-        """Take all steps that are left, then go back to the best weights.
+        """Take all steps that are left, then go back to the best weights. A checkpoint is saved every few minutes.
 
         Raises:
             TrainingStopped: `stop` returned true. It is asked after each step, and a checkpoint is saved first.
         """
         self.resume()
-        for step in remaining_steps(
-            self.reached,
-            self.schedule.steps,
-            self.save_checkpoint,
-            stop=stop or (lambda: False),
-            checkpoint_minutes=checkpoint_minutes,
-        ):
+        saved, steps = time.monotonic(), self.schedule.steps
+        for step in range(self.reached.step, steps):
             self.take_step(step)
-            if (step + 1) % self.schedule.evaluate_every == 0 or step + 1 == self.schedule.steps:
+            if (step + 1) % self.schedule.evaluate_every == 0 or step + 1 == steps:
                 self.evaluate()
                 if self.reached.without_gain >= self.schedule.patience:
                     self.progress(f"no gain in {self.schedule.patience} evaluations: training ends at step {step + 1}")
                     break
+            if stop is not None and stop():
+                self.save_checkpoint()
+                raise TrainingStopped(f"stopped after step {step + 1} of {steps}", hint="the same command goes on")
+            if time.monotonic() - saved > 60 * checkpoint_minutes:
+                self.save_checkpoint()
+                saved = time.monotonic()
         self.set_weights(self.best_weights)
 
     def take_step(self, step: int) -> None:

@@ -36,6 +36,15 @@ from veridical_lab.training.tokens import train_tokens
 
 __all__ = ["TOKEN_METHODS", "ClassifierMethod", "FeatureMethod", "TokenMethod", "load_method"]
 
+_FEATURE_OPTIONS = (
+    *("context", "device", "dtype", "max_windows", "model", "paper", "seed", "sources", "statistics", "tagger"),
+    "template",
+)
+_TOKEN_OPTIONS = (
+    *("attention", "device", "epochs", "frozen", "hidden", "learning_rate", "mode", "model", "pooling", "seed"),
+    "sources",
+)
+
 
 class TokenMethod(Protocol):
     """A way to make a detector from labelled examples."""
@@ -114,19 +123,7 @@ class FeatureMethod:
 
         Other options are context, sources, max_windows, paper, seed, device and dtype.
         """
-        allowed = (
-            "context",
-            "device",
-            "dtype",
-            "max_windows",
-            "model",
-            "paper",
-            "seed",
-            "sources",
-            "statistics",
-            "tagger",
-        )
-        spec.accept((*allowed, "template"), values=1)
+        spec.accept(_FEATURE_OPTIONS, values=1)
         classifier = spec.value or "lr"
         if classifier not in CLASSIFIERS:
             hint = f"{' or '.join(CLASSIFIERS)}, or the folder of a trained detector"
@@ -185,19 +182,7 @@ class ClassifierMethod:
 
         The options are pooling, hidden, mode, attention, epochs, frozen, learning_rate, seed, sources and device.
         """
-        allowed = (
-            "attention",
-            "device",
-            "epochs",
-            "frozen",
-            "hidden",
-            "learning_rate",
-            "mode",
-            "model",
-            "pooling",
-            "seed",
-        )
-        spec.accept((*allowed, "sources"), values=0)
+        spec.accept(_TOKEN_OPTIONS, values=0)
         if "model" not in spec.options:
             raise InputError("tokens needs a transformer to train", hint="tokens:model=FOLDER")
         pairs = PairSettings(sources=spec.flag("sources", True))
