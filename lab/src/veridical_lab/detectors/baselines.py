@@ -15,15 +15,14 @@ import numpy as np
 
 from veridical.records.detector import DetectorContext, DetectorInfo
 from veridical.records.errors import InputError, MissingExtraError, UnknownNameError
+from veridical.records.judging import not_judged
 from veridical.records.spec import Spec
 from veridical.records.types import GOLD_THRESHOLD, Case, Example, Judgement, Level, Span, Verdict
 from veridical.text.segment import words
 
 __all__ = ["Coin", "Length", "Majority", "ResponseWords"]
 
-
-def _empty(case: Case, name: str) -> Judgement:
-    return Judgement(case.id, name, judged=(), notes=("the response has no words",))
+_NO_WORDS = "the response has no words"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class Length:
         """Judge each case, with one score for the response."""
         counts = [len(words(case.response)) for case in cases]
         return [
-            Judgement(case.id, self.name, n / (n + 1)) if n else _empty(case, self.name)
+            Judgement(case.id, self.name, n / (n + 1)) if n else not_judged(case, self.name, _NO_WORDS)
             for case, n in zip(cases, counts, strict=True)
         ]
 
@@ -77,7 +76,7 @@ class Coin:
     def _one(self, case: Case) -> Judgement:
         spans = words(case.response)
         if not spans:
-            return _empty(case, self.name)
+            return not_judged(case, self.name, _NO_WORDS)
         text = f"{self.seed}\0{case.id}\0{case.response}".encode("utf-8", "surrogatepass")
         random = np.random.default_rng(int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big"))
         heads = random.random(len(spans) + 1) < self.p
@@ -118,7 +117,7 @@ class Majority:
         for case in cases:
             spans = words(case.response)
             if not spans:
-                judgements.append(_empty(case, self.name))
+                judgements.append(not_judged(case, self.name, _NO_WORDS))
                 continue
             verdicts = (Verdict(Span(spans[0].start, spans[-1].end), self.score),) if self.score else ()
             judgements.append(Judgement(case.id, self.name, self.score, verdicts=verdicts))
@@ -157,9 +156,11 @@ class ResponseWords:
         """Judge each case, with one score for the response. Before `fit`, nothing is judged."""
         note = "response_words judges only what `veridical bench` fits it for: no labelled responses of both classes"
         if self.model is None:
-            return [Judgement(case.id, self.name, judged=(), notes=(note,)) for case in cases]
+            return [not_judged(case, self.name, note) for case in cases]
         scores = self.model.predict_proba([case.response for case in cases])[:, 1] if cases else ()
         return [
-            Judgement(case.id, self.name, float(score)) if words(case.response) else _empty(case, self.name)
+            Judgement(case.id, self.name, float(score))
+            if words(case.response)
+            else not_judged(case, self.name, _NO_WORDS)
             for case, score in zip(cases, scores, strict=True)
         ]

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 from veridical.records.detector import DetectorContext, DetectorInfo
+from veridical.records.judging import not_judged
 from veridical.records.spans import Span
 from veridical.records.spec import Spec
 from veridical.records.types import Case, Evidence, Judgement, Level, Source, Verdict
@@ -163,10 +164,10 @@ class DependencyArcs:
     def _judge(self, case: Case, cut: dict[str, list[Span]]) -> Judgement:
         response = [(piece.start, self._parsed[piece.of(case.response)]) for piece in cut[case.response]]
         if not any(sentence.words for _, sentence in response):
-            return Judgement(case.id, self.name, judged=(), notes=("the response has no content words",))
+            return not_judged(case, self.name, "the response has no content words")
         places = self._places(case.sources, cut)
         if not places:
-            return Judgement(case.id, self.name, judged=(), notes=("the sources have no content words",))
+            return not_judged(case, self.name, "the sources have no content words")
         verdicts, arcs = [], []
         for start, sentence in response:
             of_word: list[list[tuple[float, int, Evidence | None]]] = [[] for _ in sentence.words]

@@ -33,8 +33,8 @@ class Monitor(Protocol):
     """Connects a detector to the decoding loop. Each monitor is made for one text and used with one `Generation`."""
 
     def attached(self, generation: Generation) -> AbstractContextManager[object]:
-        """Return a context that stays open while the text is generated."""
-        ...
+        """Return a context that stays open while the text is generated. By default, it does nothing."""
+        return nullcontext()
 
     def verdicts(self, generation: Generation, *, final: bool) -> list[Verdict]:
         """Judge `generation.text`, and return the verdicts that are new since the last call.
@@ -70,16 +70,12 @@ def _place(name: str | Path) -> str:
     return str(folder.resolve()) if folder.exists() else str(name)
 
 
-class _TokenMonitor:
+class _TokenMonitor(Monitor):
     """Turns the token scores that a subclass appends into verdicts. Tokens of one character get their highest score."""
 
     def __init__(self) -> None:
         self.scores: list[float | None] = []  # None: the token was put back, not sampled
         self._emitted = 0  # tokens that have had their verdict
-
-    def attached(self, generation: Generation) -> AbstractContextManager[object]:
-        """See `Monitor`."""
-        return nullcontext()
 
     def rewind(self, generation: Generation) -> None:
         """See `Monitor`."""
@@ -170,7 +166,7 @@ class LikelihoodMonitor(_TokenMonitor):
         return self._new_verdicts(generation)
 
 
-class StreamMonitor:
+class StreamMonitor(Monitor):
     """Feeds the text to a detector that can judge a stream (`stream(case)`).
 
     When the text is cut back, a new session starts with the remaining text.
@@ -181,10 +177,6 @@ class StreamMonitor:
         self._session: Any = None
         self._fed = 0  # characters
         self._emitted = 0  # characters up to which verdicts were passed on
-
-    def attached(self, generation: Generation) -> AbstractContextManager[object]:
-        """See `Monitor`."""
-        return nullcontext()
 
     def verdicts(self, generation: Generation, *, final: bool) -> list[Verdict]:
         """See `Monitor`."""
@@ -205,7 +197,7 @@ class StreamMonitor:
         self._emitted = min(self._emitted, len(generation.text))
 
 
-class SentenceMonitor:
+class SentenceMonitor(Monitor):
     """Lets any detector judge the text so far when a sentence is complete, that is, when the next sentence has begun.
 
     If the detector gives no verdicts, the new sentences get its score of the text so far.
@@ -214,10 +206,6 @@ class SentenceMonitor:
     def __init__(self, detector: Detector, case: Case) -> None:
         self._detector, self._case = detector, case
         self._judged = 0  # characters
-
-    def attached(self, generation: Generation) -> AbstractContextManager[object]:
-        """See `Monitor`."""
-        return nullcontext()
 
     def verdicts(self, generation: Generation, *, final: bool) -> list[Verdict]:
         """See `Monitor`."""

@@ -9,6 +9,7 @@ that must be covered.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,7 @@ def _content_mean(scores: Floats, matches: WordMatches, weights: Floats | None) 
     return float(min(max(scores[counted] @ w[counted] / w[counted].sum(), 0.0), 1.0))
 
 
+@dataclass(eq=False)
 class Align:
     """Finds words with no close match among the sources' contextual embeddings (late interaction, as in BERTScore).
 
@@ -86,30 +88,21 @@ class Align:
 
     info = DetectorInfo()
 
-    def __init__(
-        self,
-        path: str | Path,
-        *,
-        layer: int | None = None,
-        idf: bool = False,
-        values: bool = True,
-        window: int | None = None,
-        device: str = "auto",
-        dtype: str = "auto",
-        revision: str | None = None,
-        name: str | None = None,
-    ) -> None:
-        if dtype not in DTYPES:
-            raise UnknownNameError("dtype of align", dtype, DTYPES)
-        self.path = path
-        self.layer = layer
-        self.idf = idf
-        self.values = values
-        self.window = window
-        self.device = device
-        self.dtype = dtype
-        self.revision = revision
-        self.name = name or f"align:{path}"
+    path: str | Path
+    _: KW_ONLY
+    layer: int | None = None
+    idf: bool = False
+    values: bool = True
+    window: int | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+    revision: str | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise UnknownNameError("dtype of align", self.dtype, DTYPES)
+        self.name = self.name or f"align:{self.path}"
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Align:
@@ -117,17 +110,9 @@ class Align:
         if spec.value is None:
             raise InputError("align needs an encoder", hint="align:FOLDER")
         spec.accept(("device", "dtype", "idf", "layer", "revision", "values", "window"), values=1)
-        return cls(
-            spec.value,
-            layer=spec.whole("layer"),
-            idf=spec.flag("idf", False),
-            values=spec.flag("values", True),
-            window=spec.whole("window"),
-            device=spec.options.get("device", "auto"),
-            dtype=spec.options.get("dtype", "auto"),
-            revision=spec.options.get("revision"),
-            name=str(spec),
-        )
+        flags = {"idf": spec.flag("idf", False), "values": spec.flag("values", True)}
+        numbers = {name: spec.whole(name) for name in ("layer", "window")}
+        return cls(spec.value, name=str(spec), **{**spec.options, **flags, **numbers})  # type: ignore[arg-type]
 
     @cached_property
     def reader(self) -> AlignReader:

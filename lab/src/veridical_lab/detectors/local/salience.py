@@ -6,7 +6,6 @@ turns them into gradients of words, then into contributions and attributions, an
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
@@ -18,6 +17,7 @@ import numpy as np
 
 from veridical.inference.local_model import FORCED, LocalModel
 from veridical.inference.template import get_template
+from veridical.inference.tokenization import tokens_of_units
 from veridical.models.base_model import identity
 from veridical.models.load import DTYPES, load
 from veridical.records.detector import DetectorContext, DetectorInfo
@@ -415,16 +415,6 @@ def _aggregated(values: np.ndarray, how: str) -> np.ndarray:
 
 
 def _overlapping(tokens: Sequence[tuple[int, Span]], parts: Sequence[Span]) -> list[tuple[int, int]]:
-    """Pair every token with the index of each part that shares a character with it. `parts` must be in order."""
-    pairs: list[tuple[int, int]] = []
-    order = sorted(tokens, key=lambda pair: pair[1])
-    first = bisect_right(parts, order[0][1].start, key=lambda part: part.end) if order else 0
-    for token, span in order:
-        while first < len(parts) and parts[first].end <= span.start:
-            first += 1
-        part_i = first
-        while part_i < len(parts) and parts[part_i].start < span.end:
-            if parts[part_i].end > span.start:
-                pairs.append((token, part_i))
-            part_i += 1
-    return pairs
+    """Pair every token with the index of each part that shares a character with it."""
+    inside = tokens_of_units([span for _, span in tokens], parts)
+    return [(tokens[i][0], part_i) for part_i, of_part in enumerate(inside) for i in of_part.tolist()]
