@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 from collections import Counter
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.processes import python
 from veridical.datasets import read
 from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.types import Case, Example, Judgement, Omission, Source, Span
@@ -196,3 +198,18 @@ def test_real_data(shared_data: Path, name: str, how: str, least: int) -> None:
         for verdict in new.gold.verdicts:
             text = verdict.span.of(new.case.response)
             assert not (how == "knowledge" and any(occurrences(s.text, text) for s in new.case.sources))
+
+
+def test_the_choice_of_a_word_depends_on_the_seed_alone() -> None:
+    """Sets of words have another order in every process (PYTHONHASHSEED)."""
+    code = """
+import os
+import random
+from veridical.records.types import Case, Example, Judgement, Source
+from veridical_lab.corrupt.knowledge import Knowledge
+text = "The new small house is open, hot, old, high, early, light and near."
+one = Example(Case("c", text, (Source("a", text),)), Judgement("c", "human:a", 0.0), document="d")
+print([Knowledge([one]).make("predicate", one, random.Random(i)).case.sources[0].text for i in range(5)])
+"""
+    made = {python("-c", code, env=os.environ | {"PYTHONHASHSEED": seed}, text=True, check=True).stdout for seed in "12"}
+    assert len(made) == 1

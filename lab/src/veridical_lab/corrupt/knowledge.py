@@ -76,7 +76,7 @@ class Knowledge:
             new = "an unnamed year" if _YEAR.fullmatch(phrase) else _OPEN[of]
             return _changed(example, {phrase: new}, of, "extrinsic")
         if kind == "predicate":
-            swaps = [{word: ANTONYMS[word]} for word in _shared_words(case) if word in ANTONYMS]
+            swaps = [{word: ANTONYMS[word]} for word in sorted(ANTONYMS.keys() & _shared_words(case))]
             return _changed(example, draw.choice(swaps), kind, "intrinsic") if swaps else "no word with an opposite"
         if kind == "coreference":
             swaps = [dict(swap) for swap in _PRONOUNS if swap.keys() & _shared_words(case)]
