@@ -54,9 +54,9 @@ def test_four_annotators_then_up_to_six(votes: str, label: bool | None, more: in
 
 
 def test_other_rules() -> None:
-    rule = ConsensusRule(first=3, most=3, share=0.7)
-    assert consensus([H, H, N], rule) is None
-    assert consensus([H, H, H], rule) is True
+    rule = ConsensusRule(first=3, most=3)
+    assert consensus([H, H, N], rule) is True
+    assert consensus([H, H], rule) is None
     with pytest.raises(InputError, match="up to 3"):
         ConsensusRule(first=4, most=3)
 
@@ -96,12 +96,12 @@ def test_spans_are_merged_by_token_two_of_three() -> None:
     example = Example(case, Judgement("1", "none"), annotations=people)
     agreed = reconcile_spans([example])
     assert [v.span.of(case.response) for v in agreed.examples[0].gold.verdicts] == ["1889"]
-    wide = reconcile_spans([Example(case, Judgement("1", "none"), annotations=(*people[:2], people[2]))], least=1)
-    assert [v.span.of(case.response) for v in wide.examples[0].gold.verdicts] == ["opened", "1889 by"]
+    two = reconcile_spans([Example(case, Judgement("1", "none"), annotations=people[::2])], of=2)
+    assert [v.span.of(case.response) for v in two.examples[0].gold.verdicts] == ["1889"]
     waiting = reconcile_spans([Example(case, Judgement("1", "none"), annotations=people[:2])])
     assert waiting.waiting == {"1": 1}
-    with pytest.raises(InputError, match="at least 4 of 3"):
-        reconcile_spans([example], least=4)
+    with pytest.raises(InputError, match="at least 2 of 1"):
+        reconcile_spans([example], of=1)
 
 
 def test_agreement_is_that_of_the_metrics() -> None:

@@ -1,4 +1,4 @@
-"""The terminal, chevrons both ways, released data sets, and the whole loop."""
+"""The terminal, released data sets, and the whole loop."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
 from tests.lab.annotate.test_consensus import voted
 from veridical.datasets import read
@@ -22,27 +20,7 @@ from veridical_lab.annotate.rounds import loop_rows
 from veridical_lab.annotate.scorer import Scorer, score_pool
 from veridical_lab.annotate.select import SelectOptions, select
 from veridical_lab.annotate.simulate import make_pool, simulate, team
-from veridical_lab.datasets.chevrons import mark_chevrons, parse_chevrons
 from veridical_lab.report.annotation import loop_plot, loop_tables, release_card
-
-
-@given(st.text("ab <>.\r\n😀", max_size=12), st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=3))
-def test_chevrons_are_read_back_as_they_were_marked(text: str, ends: list[tuple[int, int]]) -> None:
-    spans = [Span(min(a, b), max(a, b)) for a, b in ends if max(a, b) <= len(text)]
-    try:
-        marked = mark_chevrons(text, spans)
-    except InputError:
-        assume(False)
-    read_back, end = parse_chevrons(text, marked)
-    assert not text[end:].strip()
-    covered = {i for span in spans for i in range(span.start, span.end) if not text[i].isspace()}
-    assert {i for span in read_back for i in range(span.start, span.end) if not text[i].isspace()} == covered
-
-
-def test_what_chevrons_cannot_say_is_refused() -> None:
-    assert mark_chevrons("a <b> c", [Span(6, 7)]) == "a <b> <c>"
-    with pytest.raises(InputError, match="next to a marked span"):
-        mark_chevrons("a <b c", [Span(2, 4)])
 
 
 def test_typed_spans() -> None:
@@ -144,8 +122,8 @@ def test_the_loop_runs_from_texts_to_agreed_labels() -> None:
     assert loop.blocked == ("human:spammer-1",)
     assert not any(j.by == "human:spammer-1" for e in loop.examples for j in e.annotations)
     assert loop.right > 0.9
-    assert loop.rounds[0].counts is None
-    assert loop.rounds[1].subsampling is not None
+    assert loop.rounds[0].selection.counts is None
+    assert loop.rounds[1].selection.subsampling is not None
     assert loop.rounds[1].total == len(loop.examples)
     rows = loop_rows(loop, len(pool), "rules", 0.3)
     assert [row["what"] for row in rows] == ["round"] * 2 + ["annotator"] * 9 + ["loop"]

@@ -19,7 +19,6 @@ __all__ = [
     "Annotated",
     "Subsampling",
     "best_threshold",
-    "equation_9",
     "evening_target",
     "expected_counts",
     "subsampling",
@@ -28,26 +27,6 @@ __all__ = [
 _LEAST_FLAGGED = 0.05  # share of a round: later rounds need some predicted hallucinations to estimate precision
 _MORE = 2  # pseudo-items of the average label on either side of a threshold
 _TARGETS = (0.3, 0.7)  # limits of the share of hallucinated items that one round aims at
-
-
-def equation_9(tpr: float, tnr: float, precision: float) -> float:
-    """Compute the proportion s* of predicted hallucinations to annotate for balanced classes (Liu et al. 2022, eq. 9).
-
-    The formula is (-2αβγ + αβ + βγ + αγ - γ) / ((2γ - 1) α (1 - β)), where α is the true positive rate, β the true
-    negative rate and γ the precision, all for the class "hallucinated". Note that the result may be below 0 or above 1.
-
-    Raises:
-        InputError: A rate lies outside [0, 1].
-        ZeroDivisionError: The equation is undefined because α = 0, β = 1 or γ = ½. Use `subsampling` instead.
-
-    >>> round(equation_9(0.9, 0.8, 0.96), 4)
-    0.058
-    """
-    for name, rate in (("true positive rate", tpr), ("true negative rate", tnr), ("precision", precision)):
-        if not 0.0 <= rate <= 1.0:
-            raise InputError(f"the {name} is {rate}", hint="a rate lies in [0, 1]")
-    a, b, c = tpr, tnr, precision
-    return (-2 * a * b * c + a * b + b * c + a * c - c) / ((2 * c - 1) * a * (1 - b))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +49,10 @@ class Subsampling:
 def subsampling(counts: Confusion, target: float = 0.5) -> Subsampling:
     """Compute the proportions that balance both classes, from how a detector's predictions agree with people's labels.
 
-    The classes are balanced if s·TP + FN = s·FP + TN, which gives s = (TN - FN) / (TP - FP). This s equals equation (9)
-    wherever the equation is defined, and also works for β = 1 (no false positives). If the proportion h of hallucinated
+    The classes are balanced if s·TP + FN = s·FP + TN, which gives s = (TN - FN) / (TP - FP). Wherever it is defined,
+    equation (9) of Liu et al. 2022 gives the same, (-2αβγ + αβ + βγ + αγ - γ) / ((2γ - 1) α (1 - β)), where α is the
+    true positive rate, β the true negative rate and γ the precision, all for the class "hallucinated". The counts also
+    give s for β = 1 (no false positives). If the proportion h of hallucinated
     items (`target`) is not to be one half, TP and FN are multiplied by 2 (1 - h), and TN and FP by 2 h.
 
     In three cases, other proportions are used:

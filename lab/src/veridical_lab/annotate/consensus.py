@@ -33,6 +33,9 @@ __all__ = [
     "without_annotators",
 ]
 
+_STEP = 2  # annotators that are asked at a time after the first step
+_MARKED_BY = 2  # annotators who must mark a token
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsensusRule:
@@ -43,28 +46,24 @@ class ConsensusRule:
 
     Attributes:
         first: How many annotators label each item in the first step.
-        most: How many annotators may label an item in the end.
-        step: How many more annotators to ask at a time.
-        share: A label is agreed on if it has more than this proportion of the votes.
+        most: How many annotators may label an item in the end. Two more are asked at a time.
     """
 
     first: int = 4
     most: int = 6
-    step: int = 2
-    share: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 1 <= self.first <= self.most or self.step < 1 or not 0.5 <= self.share < 1.0:
+        if not 1 <= self.first <= self.most:
             raise InputError(
-                f"first {self.first} annotators, then {self.step} more up to {self.most}, a share above {self.share:g}",
-                hint="1 or more, first not above the most, a share from 0.5 to below 1",
+                f"first {self.first} annotators, then more up to {self.most}",
+                hint="1 or more, first not above the most",
             )
 
 
 def consensus(labels: Sequence[bool], rule: ConsensusRule | None = None) -> bool | None:
-    """Find the label on which the annotators of an item agree.
+    """Find the label on which more than half of the annotators of an item agree.
 
-    Return None if they disagree, or if too few annotators have answered so far.
+    Return None if there is no such label, or if too few annotators have answered so far.
 
     >>> consensus([True, True, True, False]), consensus([True, True, False, False])
     (True, None)
@@ -73,7 +72,7 @@ def consensus(labels: Sequence[bool], rule: ConsensusRule | None = None) -> bool
     if needed_by(len(labels), rule):
         return None
     for label in (True, False):
-        if sum(vote == label for vote in labels) > rule.share * len(labels):
+        if 2 * sum(vote == label for vote in labels) > len(labels):
             return label
     return None
 
@@ -90,15 +89,15 @@ def needed(labels: Sequence[bool], rule: ConsensusRule | None = None) -> int:
     missing = needed_by(len(labels), rule)
     if missing or consensus(labels, rule) is not None:
         return missing
-    return min(rule.step, max(0, rule.most - len(labels)))
+    return min(_STEP, max(0, rule.most - len(labels)))
 
 
 def needed_by(count: int, rule: ConsensusRule) -> int:
     """Compute how many more annotators must answer to complete the present step, after `count` have answered."""
     if count >= rule.most:
         return 0
-    steps = max(0, -(-(count - rule.first) // rule.step))
-    return min(rule.most, rule.first + steps * rule.step) - count
+    steps = max(0, -(-(count - rule.first) // _STEP))
+    return min(rule.most, rule.first + steps * _STEP) - count
 
 
 def annotators_of(examples: Iterable[Example]) -> list[str]:
@@ -190,14 +189,13 @@ def _with_label(example: Example, label: bool, by: str) -> Example:
     return replace(example, gold=Judgement(example.case.id, by, float(label)))
 
 
-def reconcile_spans(examples: Iterable[Example], *, least: int = 2, of: int = 3) -> Agreed:
-    """Merge the spans that annotators marked: a token is hallucinated if at least `least` of them marked it.
+def reconcile_spans(examples: Iterable[Example], *, of: int = 3) -> Agreed:
+    """Merge the spans that annotators marked: a token is hallucinated if at least two of them marked it.
 
-    By default, two of three must mark a token. Tokens are separated by white space. A case with fewer than `of`
-    annotators waits for the others.
+    Tokens are separated by white space. A case with fewer than `of` annotators waits for the others.
     """
-    if not 1 <= least <= of:
-        raise InputError(f"at least {least} of {of} annotators", hint="from 1 to their number")
+    if of < _MARKED_BY:
+        raise InputError(f"at least {_MARKED_BY} of {of} annotators", hint="two or more for each case")
     joined, unused = join_annotations(examples)
     decided: list[Example] = []
     waiting: dict[str, int] = {}
@@ -206,7 +204,7 @@ def reconcile_spans(examples: Iterable[Example], *, least: int = 2, of: int = 3)
         if len(people) < of:
             waiting[example.case.id] = of - len(people)
             continue
-        gold = at_least(least, people, example.case, tokens=tokens(example.case.response))
+        gold = at_least(_MARKED_BY, people, example.case, tokens=tokens(example.case.response))
         decided.append(replace(example, gold=_trimmed(gold, example.case)))
     return Agreed(tuple(decided), waiting, (), unused)
 

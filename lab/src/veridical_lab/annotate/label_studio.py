@@ -27,13 +27,13 @@ from xml.sax.saxutils import quoteattr
 from veridical.io.files import read_text
 from veridical.io.serialization import encode
 from veridical.records.decide import decide, flagged, omitted
-from veridical.records.errors import DataError, InputError, SpanError, UnknownNameError
+from veridical.records.errors import DataError, InputError, UnknownNameError
 from veridical.records.spans import Span, union
 from veridical.records.types import Case, Example, Judgement, Omission, Source, SourceSpan, Thresholds, Verdict
 from veridical.text.segment import sentences
 from veridical_lab.annotate.items import answer, item_place
 
-__all__ = ["QUESTION_KINDS", "TASK_MARK", "Imported", "config_of", "find_span", "read_export", "read_tasks", "tasks_of"]
+__all__ = ["QUESTION_KINDS", "TASK_MARK", "Imported", "config_of", "read_export", "read_tasks", "tasks_of"]
 
 QUESTION_KINDS = ("consistency", "spans", "coverage", "claims")
 TASK_MARK = "veridical"  # the key of a task's data that names its case and question
@@ -358,7 +358,12 @@ def _choice(annotation: Mapping[str, Any], name: str) -> str | None:
 
 
 def _regions(annotation: Mapping[str, Any], name: str, text: str) -> list[tuple[Span, str]] | str:
-    """Read the labelled spans of a text, or say why one of them cannot be read."""
+    """Read the labelled spans of a text, or say why one of them cannot be read.
+
+    The offsets are first read as code points, and then as UTF-16 units. After that, both ways are tried again with each
+    line end of two characters counted as one. The first way is used that gives the text which is stored with each of
+    them. White space may differ, and a line end may be stored as backslash and n.
+    """
     values = [r["value"] for r in annotation.get("result") or () if r.get("from_name") == name]
     for count in _COUNTINGS:
         spans = [_span_by(count, text, value) for value in values]
@@ -449,27 +454,6 @@ def _joined(id: str, by: str, answers: Sequence[tuple[str, Any]]) -> list[Judgem
 
 
 # ------------------------------------------------------------------------------------------------ offsets
-
-
-def find_span(text: str, start: int, end: int, quote: str | None = None) -> Span:
-    r"""Find the span of a text that Label Studio's offsets mean, with the help of the quote that is stored with them.
-
-    The offsets are first read as code points, and then as UTF-16 units. After that, both ways are tried again with each
-    line end of two characters counted as one. The first way that gives `quote` is used. White space may differ, and
-    `quote` may have a line end as backslash and n. Without a quote, the offsets are taken for code points.
-
-    Raises:
-        SpanError: No reading of the offsets fits the quote.
-
-    >>> text = "😀 It rains.\r\nMuch."
-    >>> find_span(text, 5, 10, "rains"), find_span(text, 6, 11, "rains")
-    (Span(start=5, end=10), Span(start=5, end=10))
-    """
-    for count in _COUNTINGS:
-        span = _span_by(count, text, {"start": start, "end": end, "text": quote})
-        if span is not None:
-            return span
-    raise SpanError(f"offsets {start} to {end} with the text {quote!r} fit nowhere in {len(text)} characters")
 
 
 def _span_by(count: Callable[[str], list[int]], text: str, value: Mapping[str, Any]) -> Span | None:

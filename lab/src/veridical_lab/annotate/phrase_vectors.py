@@ -9,28 +9,27 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from veridical.inference.local_model import LocalModel, require_models
+from veridical.inference.local_model import require_models
 from veridical.models.load import load
 from veridical_lab.annotate.select import Embed
 
 __all__ = ["phrase_vectors"]
 
+_BATCH = 64
 
-def phrase_vectors(model: str | LocalModel, *, batch_size: int = 64) -> Embed:
-    """Make a function that turns phrases into vectors with an encoder.
 
-    `model` is the encoder: a folder, a hub name or a loaded model.
-    """
+def phrase_vectors(model: str) -> Embed:
+    """Make a function that turns phrases into vectors with an encoder, which is a folder or a hub name."""
     require_models("an encoder")
     import torch
 
-    loaded = load(model, kinds=("encoder",)) if isinstance(model, str) else model
+    loaded = load(model, kinds=("encoder",))
 
     def embed(phrases: Sequence[str]) -> np.ndarray:
         rows = []
-        for start in range(0, len(phrases), batch_size):
+        for start in range(0, len(phrases), _BATCH):
             batch = loaded.tokenizer(
-                list(phrases[start : start + batch_size]), return_tensors="pt", padding=True, truncation=True
+                list(phrases[start : start + _BATCH]), return_tensors="pt", padding=True, truncation=True
             ).to(loaded.device)
             with torch.inference_mode():
                 states = loaded.model(**batch, output_hidden_states=True).hidden_states[-1].float()

@@ -20,28 +20,15 @@ from veridical.records.types import Example
 from veridical_lab.annotate.consensus import annotators_of, join_annotations
 from veridical_lab.annotate.items import says_hallucinated
 
-__all__ = ["AnnotatorQuality", "QuizScore", "SpamRule", "annotator_quality", "error_rates", "score_quiz"]
+__all__ = ["AnnotatorQuality", "QuizScore", "annotator_quality", "error_rates", "score_quiz"]
 
 _ITERATIONS = 100
 _PRIOR = 0.5  # pseudo-labels of either kind, so that no rate is exactly 0 or 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpamRule:
-    """Limits beyond which an annotator's work shows signs of spam (Liu et al. 2022, §3.3).
-
-    Attributes:
-        conflict: At most this proportion of an annotator's labels may differ from the majority of the others.
-        seconds: The median time per label must be at least this many seconds, if times are known.
-        least: Annotators with fewer labels than this are not checked.
-        chance: If an annotator always gives the same label, we compute how likely that would be for someone who gives
-            labels at the rate of the other annotators. A probability below this one is a sign of spam.
-    """
-
-    conflict: float = 0.3
-    seconds: float = 10.0
-    least: int = 10
-    chance: float = 0.01
+# signs of spam (Liu et al. 2022, §3.3)
+_LEAST = 10  # labels; annotators with fewer are not checked
+_CONFLICT = 0.3  # the largest proportion of labels that may differ from the majority of the others
+_SECONDS = 10.0  # the least median time per label
+_CHANCE = 0.01  # the least probability that someone who labels at the rate of the others always gives the same label
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,21 +99,16 @@ def error_rates(ratings: Floats, weights: Floats | None = None, start: Floats | 
     return np.stack([misses, alarms], axis=1), truth
 
 
-def annotator_quality(
-    examples: Iterable[Example], rule: SpamRule | None = None, *, resamples: int = 200, seed: int = 0
-) -> list[AnnotatorQuality]:
+def annotator_quality(examples: Iterable[Example], *, resamples: int = 200) -> list[AnnotatorQuality]:
     """Measure how well each annotator of some items works, in the order of the annotators' names.
 
     Args:
         examples: The cases with annotations.
-        rule: The limits for signs of spam.
         resamples: How many bootstrap samples to draw for the intervals, by document.
-        seed: The random seed of the samples.
 
     Raises:
         InputError: Nobody labelled anything.
     """
-    rule = rule or SpamRule()
     joined, _ = join_annotations(examples)
     names = annotators_of(joined)
     if not names:
@@ -141,7 +123,7 @@ def annotator_quality(
             times[judgement.by] += [float(value) for key, value in judgement.provenance if key == "seconds"]
     rates, truth = error_rates(ratings)
     documents = [document_of(example) for example in joined]
-    intervals = _intervals(ratings, truth, documents, resamples, seed)
+    intervals = _intervals(ratings, truth, documents, resamples)
     conflict = _conflict(ratings)
     results = []
     for i, name in enumerate(names):
@@ -149,14 +131,14 @@ def annotator_quality(
         seconds = median(times[name]) if times[name] else None
         positive_rate = float(labels.mean()) if len(labels) else 0.0
         signs = []
-        if len(labels) >= rule.least:
+        if len(labels) >= _LEAST:
             # where one label is rare, others give the same label most of the time, too
             alike = others_of(ratings, i) if positive_rate == 1.0 else 1.0 - others_of(ratings, i)
-            if positive_rate in (0.0, 1.0) and alike ** len(labels) < rule.chance:
+            if positive_rate in (0.0, 1.0) and alike ** len(labels) < _CHANCE:
                 signs.append("always the same label")
-            if conflict[i] is not None and conflict[i] > rule.conflict:  # type: ignore[operator]
+            if conflict[i] is not None and conflict[i] > _CONFLICT:  # type: ignore[operator]
                 signs.append(f"{conflict[i]:.0%} of the labels are against the majority of the others")
-            if seconds is not None and seconds < rule.seconds:
+            if seconds is not None and seconds < _SECONDS:
                 signs.append(f"{seconds:.0f} seconds per label")
         results.append(
             AnnotatorQuality(
@@ -181,13 +163,13 @@ def others_of(ratings: Floats, i: int) -> float:
     return float(np.nanmean(others)) if np.isfinite(others).any() else 0.5
 
 
-def _intervals(ratings: Floats, truth: Floats, documents: Sequence[str], resamples: int, seed: int) -> Floats | None:
+def _intervals(ratings: Floats, truth: Floats, documents: Sequence[str], resamples: int) -> Floats | None:
     """Bootstrap the 2.5 and 97.5 % quantiles of all rates, *shape* (2, annotators, 2). None for a single document."""
     index = {name: i for i, name in enumerate(dict.fromkeys(documents))}
     if len(index) < 2:
         return None
     of_item = np.array([index[name] for name in documents])
-    samples = draw_documents(len(index), resamples=resamples, seed=seed)
+    samples = draw_documents(len(index), resamples=resamples, seed=0)
     values = np.stack([error_rates(ratings, times[of_item], truth)[0] for times in samples])
     quantiles: Floats = np.quantile(values, [0.025, 0.975], axis=0)
     return quantiles

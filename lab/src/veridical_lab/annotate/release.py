@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from secrets import token_hex
 
-from veridical.datasets.split import FRACTIONS, content_hash, document_of, split_by_document
+from veridical.datasets.split import content_hash, document_of, split_by_document
 from veridical.io.serialization import encode
 from veridical.records.errors import InputError, OutputError
 from veridical.records.types import GOLD_THRESHOLD, Example
@@ -90,7 +90,6 @@ def describe_release(
     name: str,
     licence: str,
     *,
-    fractions: Mapping[str, float] = FRACTIONS,
     seed: int = 0,
     text_licence: str | None = None,
 ) -> Release:
@@ -100,7 +99,6 @@ def describe_release(
         examples: Examples whose gold is final (`consensus.agree`, `consensus.reconcile_spans`).
         name: The name of the data set.
         licence: The licence of the data set, such as CC-BY-SA-4.0.
-        fractions: The fraction of documents in each part.
         seed: The random seed of the split.
         text_licence: The licence of the texts, if it differs from `licence`.
 
@@ -121,7 +119,7 @@ def describe_release(
         raise InputError(
             f"{len(unknown)} examples have no label, such as {unknown[0]!r}", hint="decide them first: agree"
         )
-    parts = {part: tuple(of) for part, of in split_by_document(examples, fractions, seed=seed).items()}
+    parts = {part: tuple(of) for part, of in split_by_document(examples, seed=seed).items()}
     tags = _tags(examples, load_tagger("rules"))
     return Release(
         name,

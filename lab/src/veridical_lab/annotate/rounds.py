@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -75,28 +76,24 @@ def loop_rows(loop: Loop, pool: int, method: str, consistent: float) -> list[dic
     """Convert a simulated loop to rows of plain values: one per round, one per annotator and one for the whole loop."""
     rows: list[dict[str, Any]] = []
     for r in loop.rounds:
-        measured = dict.fromkeys(("tpr", "tnr", "precision"))
-        if r.counts is not None:
-            for name, rate in (
-                ("tpr", r.counts.recall),
-                ("tnr", r.counts.specificity),
-                ("precision", r.counts.precision),
-            ):
-                try:
-                    measured[name] = rate()  # type: ignore[assignment]
-                except UndefinedMetricError:
-                    continue
+        chosen = r.selection
+        measured: dict[str, float | None] = dict.fromkeys(("tpr", "tnr", "precision"))
+        if chosen.counts is not None:
+            rates = (chosen.counts.recall, chosen.counts.specificity, chosen.counts.precision)
+            for name, rate in zip(measured, rates, strict=True):
+                with suppress(UndefinedMetricError):
+                    measured[name] = rate()
         rows.append(
             {
                 "what": "round",
                 "round": r.number,
-                "candidates": r.candidates,
-                "left_out": dict(r.left_out),
+                "candidates": chosen.candidates,
+                "left_out": dict(chosen.left_out),
                 **measured,
-                "threshold": r.threshold,
-                "exact": None if r.subsampling is None else r.subsampling.exact,
-                "ratio": None if r.subsampling is None else r.subsampling.hallucinated,
-                "annotated": r.annotated,
+                "threshold": chosen.threshold,
+                "exact": None if chosen.subsampling is None else chosen.subsampling.exact,
+                "ratio": None if chosen.subsampling is None else chosen.subsampling.hallucinated,
+                "annotated": len(chosen.items),
                 "agreed": r.agreed,
                 "hallucinated": r.hallucinated,
                 "cumulative": r.cumulative,
@@ -106,9 +103,9 @@ def loop_rows(loop: Loop, pool: int, method: str, consistent: float) -> list[dic
         )
     inside: list[bool] = []  # whether each true error rate is in its interval
     for person, quality in loop.people:
-        rates = ((person.misses, quality.misses_interval), (person.false_alarms, quality.false_alarms_interval))
+        known = ((person.misses, quality.misses_interval), (person.false_alarms, quality.false_alarms_interval))
         if person.name not in loop.blocked:
-            inside += [i[0] <= rate <= i[1] for rate, i in rates if i is not None]
+            inside += [i[0] <= rate <= i[1] for rate, i in known if i is not None]
         rows.append(
             {
                 "what": "annotator",

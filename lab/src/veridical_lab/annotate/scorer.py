@@ -59,11 +59,10 @@ class Scorer:
 
     Args:
         items: All items. Word statistics come from their texts.
-        options: The options of the classifier. Default: logistic regression on all features.
     """
 
-    def __init__(self, items: Sequence[Example], options: FeatureOptions | None = None) -> None:
-        self.options = options or FeatureOptions(unit="phrase")
+    def __init__(self, items: Sequence[Example]) -> None:
+        self.options = FeatureOptions(unit="phrase")
         self._extractor: FeatureExtractor = make_extractor(items, self.options, Inputs())
         self._rows: dict[str, Floats] = {}
 

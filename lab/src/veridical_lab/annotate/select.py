@@ -131,8 +131,6 @@ class SelectOptions:
         similar: An item is left out as nearly a paraphrase if the new and the original phrase are more similar than
             this.
         obvious: The proportion of replaced dates and names that is kept nevertheless.
-        threshold: An item with this score or a higher one is predicted to be hallucinated. Default: the threshold at
-            which equation (9) gives the largest proportion (`best_threshold`), or 0.5 if nothing is annotated.
         target: Which proportion of items should be hallucinated, between 0 and 1. Default: the proportion that balances
             the labels of all rounds (`evening_target`).
         seed: The random seed.
@@ -143,7 +141,6 @@ class SelectOptions:
     sure: float = 0.95
     similar: float = 0.9
     obvious: float = 0.0
-    threshold: float | None = None
     target: float | None = None
     seed: int = 0
 
@@ -154,11 +151,8 @@ class SelectOptions:
             raise InputError(f"{self.count} items are to be chosen", hint="a number from 1")
         if not 0.5 < self.sure <= 1.0:
             raise InputError(f"the score that counts as sure is {self.sure:g}", hint="above 0.5, at most 1")
-        if not (0.0 <= self.obvious <= 1.0 and 0.0 <= (self.threshold or 0.0) <= 1.0):
-            raise InputError(
-                f"the share of obvious items is {self.obvious:g}, the threshold {self.threshold}",
-                hint="both are in [0, 1]",
-            )
+        if not 0.0 <= self.obvious <= 1.0:
+            raise InputError(f"the share of obvious items is {self.obvious:g}", hint="in [0, 1]")
         if self.target is not None and not 0.0 < self.target < 1.0:
             raise InputError(f"the share of hallucinated items is to be {self.target:g}", hint="between 0 and 1")
 
@@ -174,7 +168,8 @@ class Selection:
         left_out: How many items were left out, by reason.
         subsampling: Which proportion of each predicted class was taken. None unless the strategy is "balance".
         counts: The expected labels of the candidates (`expected_counts`). None without scores or annotated items.
-        threshold: Items with this score or a higher one are predicted to be hallucinated. None without scores.
+        threshold: Items with this score or a higher one are predicted to be hallucinated (`best_threshold`). None
+            without scores.
     """
 
     items: tuple[Example, ...]
@@ -219,12 +214,11 @@ def select(
         shown = ", ".join(f"{reason} ({n})" for reason, n in left_out.most_common(3)) or "it is empty"
         raise InputError("nothing in the pool is left to annotate", hint=shown)
     shares = [1.0] * len(pool)
-    threshold, counts, subsampled = 0.5 if options.threshold is None else options.threshold, None, None
+    threshold, counts, subsampled = 0.5, None, None
     if scores is not None and annotated is not None:
         candidates = [scores[i] for i in left]
         target = evening_target(annotated.labels, options.count) if options.target is None else options.target
-        if options.threshold is None:
-            threshold = best_threshold(annotated, candidates, options.count, target)
+        threshold = best_threshold(annotated, candidates, options.count, target)
         counts = expected_counts(annotated, candidates, threshold)
     if strategy == "balance" and scores is not None and counts is not None:
         subsampled = subsampling(counts, target)

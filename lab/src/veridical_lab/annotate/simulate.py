@@ -13,12 +13,10 @@ from functools import partial
 from itertools import islice
 from math import ceil
 
-from veridical.metrics.confusion import Confusion
-from veridical.records.edits import apply, carry
+from veridical.records.edits import apply
 from veridical.records.errors import InputError
 from veridical.records.spans import Span
 from veridical.records.types import Example, Judgement, Verdict
-from veridical_lab.annotate.balance import Subsampling
 from veridical_lab.annotate.consensus import Agreement, ConsensusRule, agree, agreement, needed, without_annotators
 from veridical_lab.annotate.items import answer, grouped, items_of, says_hallucinated
 from veridical_lab.annotate.quality import AnnotatorQuality, annotator_quality
@@ -36,6 +34,7 @@ _REWRITES = ("synonym", "date_form", "contraction", "voice", "order", "conjuncts
 _TYPES = ("number", "date", "unit", "negation", "antonym", "relation")  # error types that replace something
 _LEAST_OF_CLASS = 0.3  # share of the items to annotate that each class must have in the pool
 _BLOCK = 200  # texts that are read at once, and that new names are drawn from
+_RECIPE = Recipe(responses=1, source_words=(40, 80), response_sentences=(1.0,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +54,23 @@ class SimulatedAnnotator:
         return hallucinated != (draw.random() < (self.misses if hallucinated else self.false_alarms))
 
 
-def team(*, seed: int = 0, careful: int = 8, spammers: int = 1) -> list[SimulatedAnnotator]:
-    """Make annotators with error rates from 2 to 15 %, and spammers who always say "hallucinated"."""
+def team(*, seed: int = 0) -> list[SimulatedAnnotator]:
+    """Make eight annotators with error rates from 2 to 15 %, and a spammer who always says "hallucinated"."""
     draw = random.Random(f"team\0{seed}")
     people = [
         SimulatedAnnotator(
             f"human:annotator-{i}", round(draw.uniform(0.02, 0.15), 3), round(draw.uniform(0.02, 0.15), 3)
         )
-        for i in range(1, careful + 1)
+        for i in range(1, 9)
     ]
-    return people + [SimulatedAnnotator(f"human:spammer-{i}", 0.0, 1.0) for i in range(1, spammers + 1)]
+    return [*people, SimulatedAnnotator("human:spammer-1", 0.0, 1.0)]
 
 
 def make_pool(
     texts: Iterable[str],
     count: int,
     *,
-    method: str | Callable[[Sequence[Example]], Corruptor] = "rules",
-    sentences: int = 1,
+    method: str = "rules",
     consistent: float = 0.13,
     seed: int = 0,
 ) -> list[Example]:
@@ -81,39 +79,28 @@ def make_pool(
     Args:
         texts: The documents.
         count: How many items to make, at most.
-        method: How to corrupt texts: a name in `veridical_lab.corrupt.WAYS`, or a function that makes a corruptor from
-            a block of examples. The changes of the corruptor count as hallucinated.
-        sentences: How many sentences each response has, at most.
+        method: How to corrupt texts, a name in `veridical_lab.corrupt.WAYS`. The changes count as hallucinated.
         consistent: The proportion of items in which the change keeps the meaning (a synonym, another form of a number).
         seed: The random seed.
     """
     if not 0.0 < consistent < 1.0:
         raise InputError(f"the share of consistent items is {consistent:g}", hint="between 0 and 1")
-    make: Callable[..., Corruptor]
-    if isinstance(method, str):
-        make = partial(Rules, types=_TYPES) if method == "rules" else WAYS.load(method)
-    else:
-        make = method
-    recipe = Recipe(
-        responses=1,
-        source_words=(40 * sentences, 80 * sentences),
-        response_sentences=(*[0.0] * (sentences - 1), 1.0),
-    )
-    pool = list(islice(_changed_texts(iter(texts), make, recipe, consistent, seed), count))
+    make: Callable[..., Corruptor] = partial(Rules, types=_TYPES) if method == "rules" else WAYS.load(method)
+    pool = list(islice(_changed_texts(iter(texts), make, consistent, seed), count))
     if not pool:
         raise InputError("no text could be changed", hint="longer texts, or another way to corrupt")
     return pool
 
 
 def _changed_texts(
-    texts: Iterator[str], make: Callable[..., Corruptor], recipe: Recipe, consistent: float, seed: int
+    texts: Iterator[str], make: Callable[..., Corruptor], consistent: float, seed: int
 ) -> Iterator[Example]:
     number = made = kept_meaning = 0
     while block := list(islice(texts, _BLOCK)):
         faithful = [
             excerpt
             for i, text in enumerate(block, number)
-            for excerpt in excerpts(text, f"text/{i}", recipe, seed=seed)
+            for excerpt in excerpts(text, f"text/{i}", _RECIPE, seed=seed)
         ]
         number += len(block)
         way = make(faithful)
@@ -137,14 +124,12 @@ def _rewritten(example: Example, draw: random.Random) -> Example | str:
         edits = rewrite(passage, draw, most=1, types=_REWRITES)
         if not edits:
             continue
-        edit = edits[0] if len(edits) == 1 else None
         response = apply(case.response, edits)
-        start = carry(Span(edits[0].span.start, edits[0].span.start), edits[:0]).start
         before = Span(edits[0].span.start, edits[-1].span.end)
         end = before.end + len(response) - len(case.response)
-        if end <= start or (edit is not None and not edit.replacement):
+        if end <= before.start:
             continue
-        verdict = Verdict(Span(start, end), 0.0, edits[0].because, correction=before.of(case.response))
+        verdict = Verdict(Span(before.start, end), 0.0, edits[0].because, correction=before.of(case.response))
         changed = replace(case, id=f"{case.id}/rewritten", response=response)
         gold = Judgement(changed.id, "corrupt:rewritten", 0.0, verdicts=(verdict,))
         return grouped(replace(example, case=changed, gold=gold), corrupted="no")
@@ -157,12 +142,7 @@ class SimulatedRound:
 
     Attributes:
         number: The number of the round, from 1.
-        candidates: How many items of the pool were left after trivial items were left out.
-        left_out: How many trivial items were left out, by reason.
-        counts: The expected labels of the candidates on either side of the threshold. None in the first round.
-        threshold: The detector's threshold. None in the first round.
-        subsampling: Which proportion of each predicted class was taken. None in the first round.
-        annotated: How many items were annotated in this round.
+        selection: The items that were annotated, and how they were chosen.
         agreed: How many of these items reached consensus.
         hallucinated: The proportion of hallucinated items among those with consensus.
         cumulative: The same proportion in all rounds so far.
@@ -171,12 +151,7 @@ class SimulatedRound:
     """
 
     number: int
-    candidates: int
-    left_out: Mapping[str, int]
-    counts: Confusion | None
-    threshold: float | None
-    subsampling: Subsampling | None
-    annotated: int
+    selection: Selection
     agreed: int
     hallucinated: float
     cumulative: float
@@ -251,12 +226,7 @@ def simulate(
         rounds.append(
             SimulatedRound(
                 number,
-                chosen.candidates,
-                chosen.left_out,
-                chosen.counts,
-                chosen.threshold,
-                chosen.subsampling,
-                len(items),
+                chosen,
                 len(agreed.examples),
                 _share(agreed.examples),
                 _share(total),

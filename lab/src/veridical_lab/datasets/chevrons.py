@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, jsonl_rows, read_rows, text_id
 from veridical.records.errors import InputError
-from veridical.records.spans import Span, cut, trimmed, union, union_across_space
+from veridical.records.spans import Span, union_across_space
 from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.consensus import majority
 from veridical_lab.datasets.files import check_split
 from veridical_lab.datasets.reading import group
 
-__all__ = ["INFO", "mark_chevrons", "parse_chevrons", "read"]
+__all__ = ["INFO", "parse_chevrons", "read"]
 
 INFO = Info(
     name="chevrons",
@@ -93,28 +93,3 @@ def parse_chevrons(response: str, marked: str) -> tuple[list[Span], int]:
     if open_start >= 0:
         raise InputError("a < is never closed")
     return union_across_space(spans, response), end
-
-
-def mark_chevrons(response: str, spans: Sequence[Span]) -> str:
-    """Put < and > around some spans of a response, so that `parse_chevrons` can read them back.
-
-    Spans with only white space between them become one span.
-
-    Raises:
-        InputError: The marked response would be ambiguous. This happens if a span begins just before a < of the
-            response itself or ends just after a >, because another span would be read back.
-
-    >>> mark_chevrons("He won more than twice.", [Span(7, 16)])
-    'He won <more than> twice.'
-    """
-    joined: list[Span] = []
-    for span in union(spans):
-        inner = trimmed(span, response)
-        if inner is not None and joined and not response[joined[-1].end : inner.start].strip():
-            joined[-1] = Span(joined[-1].start, inner.end)
-        elif inner is not None:
-            joined.append(inner)
-    marked = "".join(f"<{piece}>" if inside else piece for piece, inside in cut(response, joined))
-    if parse_chevrons(response, marked)[0] != joined:
-        raise InputError("the response has < or > next to a marked span", hint="mark it as character spans instead")
-    return marked
