@@ -68,12 +68,6 @@ def test_perfect_and_opposed():
     assert agreement.krippendorff_alpha([[0, 1], [1, 0]]) < 0
 
 
-def test_majority_by_hand():
-    # item 1: 2 of 3; item 2: 3 of 3; item 3: a tie; item 4: one label only -> 5 / 6
-    ratings = [["h", "n", "h", "h"], ["h", "n", "n", N], ["n", "n", N, N]]
-    assert agreement.majority_agreement(ratings) == pytest.approx(5 / 6)
-
-
 def test_span_agreement_is_the_mean_of_pairs():
     a, b, c = [[Span(0, 4)], []], [[Span(0, 4)], [Span(1, 2)]], [[], []]
     expected = (f1_sp(a, b) + 0 + 0) / 3
@@ -94,20 +88,7 @@ def test_what_cannot_be_compared_is_refused():
         agreement.krippendorff_alpha([[1, 1], [1]])
     with pytest.raises(UndefinedMetricError, match="no item has two labels"):
         agreement.krippendorff_alpha([[1, N], [N, 1]])
-    with pytest.raises(UndefinedMetricError, match="no item"):
-        agreement.majority_agreement([[1], [2]])
     with pytest.raises(UndefinedMetricError, match="no annotator"):
         agreement.pairwise_span_f1([[[]], [[]]])
     with pytest.raises(InputError, match="1 annotators"):
         agreement.pairwise_span_f1([[[]]])
-
-
-def test_the_majority_against_reference_labels():
-    ratings = [["h", "h", "c", None], ["h", "c", "c", "h"], ["c", None, "c", "c"]]
-    # majorities: h, a tie, c, a tie
-    assert agreement.majority_accuracy(ratings, ["h", "h", "h", "c"]) == 0.5
-    assert agreement.majority_accuracy(ratings, ["h", "h", None, "c"]) == 1.0
-    with pytest.raises(UndefinedMetricError, match="no item"):
-        agreement.majority_accuracy(ratings, [None, "h", None, "c"])
-    with pytest.raises(InputError, match="2 reference labels for 4 items"):
-        agreement.majority_accuracy(ratings, ["h", "c"])

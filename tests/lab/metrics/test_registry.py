@@ -13,12 +13,13 @@ from veridical.metrics import UndefinedMetricError
 from veridical.metrics import alignment as records
 from veridical.metrics.coverage import coverage_pair, source_scores, source_words
 from veridical.metrics.measure import interval, measure
+from veridical.metrics.ranking import roc_auc
 from veridical.metrics.significance import bootstrap
 from veridical.metrics.tokens import word_units
 from veridical.records.errors import InputError, SpanError
 from veridical.records.types import Case, Example, Judgement, Omission, Source, SourceSpan, Span, Verdict
 from veridical.text.stopwords import STOP_WORDS
-from veridical_lab.metrics.registry import METRICS, source_word_roc_auc, word_roc_auc
+from veridical_lab.metrics.registry import METRICS
 
 TEXT = "Rome is the capital of France, and has 3 rivers."
 NAMES = [
@@ -254,15 +255,13 @@ def test_words_of_sources_and_stop_words():
     labels, scores = source_words(gold, found)
     assert labels.tolist() == [False, False, False, True]  # cheap and quick ugly
     assert scores.tolist() == [0.2, 0.0, 0.0, 0.7]
-    without = source_word_roc_auc({"and"}.__contains__)
-    assert without.rows(gold, found).tolist() == [[0, 0.2], [0, 0], [1, 0.7]]
+    assert rows("source_word_roc_auc", gold, found) == [[0, 0.2], [0, 0], [1, 0.7]]
 
 
 def test_word_areas_leave_stop_words_out():
     gold, found = example(("Rome", 1.0)), judgement(("is the", 0.9), ("Rome", 0.5))
     # "is", "the" lie above Rome: 7 of 9 other words lie below it
-    every = word_roc_auc(None)
-    assert every.value(every.rows(gold, found)) == pytest.approx(7 / 9)
+    assert roc_auc(*records.word_scores(gold, found)) == pytest.approx(7 / 9)
     assert METRICS["word_roc_auc"].value(METRICS["word_roc_auc"].rows(gold, found)) == 1
 
 

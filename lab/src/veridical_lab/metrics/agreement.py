@@ -1,4 +1,4 @@
-"""Measure how far annotators agree: on labels beyond chance, with the majority label, and on spans.
+"""Measure how far annotators agree: on labels beyond chance, and on spans.
 
 Krippendorff's alpha and Fleiss' kappa are corrected for agreement by chance. `ratings` has one list of labels for each
 annotator, with None for each item that the annotator did not label. You can use any hashable labels.
@@ -19,7 +19,7 @@ from veridical.records.errors import InputError
 from veridical.records.spans import Span
 from veridical_lab.metrics.spans import f1_sp
 
-__all__ = ["fleiss_kappa", "krippendorff_alpha", "majority_accuracy", "majority_agreement", "pairwise_span_f1"]
+__all__ = ["fleiss_kappa", "krippendorff_alpha", "pairwise_span_f1"]
 
 Ratings = Sequence[Sequence[Hashable | None]]
 
@@ -36,7 +36,7 @@ def krippendorff_alpha(ratings: Ratings) -> float:
     >>> round(krippendorff_alpha([[0, 1, 0, 0, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0, 0, 1, 0, 0, 0, 0]]), 3)  # §A
     0.095
     """
-    counts, _ = _counts(ratings)
+    counts = _counts(ratings)
     counts = counts[counts.sum(axis=1) >= 2]
     each = counts.sum(axis=1)
     if not counts.size:
@@ -60,7 +60,7 @@ def fleiss_kappa(ratings: Ratings) -> float:
     >>> fleiss_kappa([["yes", "no", "yes", "no"], ["yes", "no", "no", "yes"]])
     0.0
     """
-    counts, _ = _counts(ratings)
+    counts = _counts(ratings)
     raters = np.unique(counts.sum(axis=1))
     if raters.size != 1 or raters[0] < 2:
         numbers = ", ".join(f"{count:g}" for count in raters) or "no"
@@ -73,52 +73,8 @@ def fleiss_kappa(ratings: Ratings) -> float:
     return (agreed - chance) / (1.0 - chance)
 
 
-def majority_agreement(ratings: Ratings) -> float:
-    """Compute the proportion of labels that are the most frequent label of their item.
-
-    The proportion lies in [1 / number of categories, 1], where 1 means that all annotators agree. It is not corrected
-    for chance. Items with one label, or with a tie for the most frequent label, are not used.
-
-    >>> majority_agreement([[1, 0, 1], [1, 1, 1], [0, None, 1]])  # the second item is a tie
-    0.8333333333333334
-    """
-    counts, _ = _counts(ratings)
-    top = np.sort(counts, axis=1)[:, ::-1]
-    second = top[:, 1] if top.shape[1] > 1 else np.zeros(len(top))
-    counted = (counts.sum(axis=1) >= 2) & (top[:, :1].sum(axis=1) > second)
-    if not counted.any():
-        raise UndefinedMetricError("no item has two labels and a single most frequent one")
-    return float(top[counted, 0].sum() / counts[counted].sum())
-
-
-def majority_accuracy(ratings: Ratings, reference: Sequence[Hashable | None]) -> float:
-    """Compute the proportion of items whose most frequent label is the reference label, in [0, 1].
-
-    Chang et al. 2024, §4.1.1, compare annotators with the authors' labels in this way. Items with a tie for the most
-    frequent label, or without a reference label (None), are not used.
-
-    Args:
-        ratings: The labels of each annotator, with None for items that the annotator did not label.
-        reference: The label that each item should have.
-
-    >>> majority_accuracy([[1, 0, 1], [1, 1, 1], [0, 1, None]], [1, 1, 0])
-    0.6666666666666666
-    """
-    counts, labels = _counts(ratings)
-    if len(counts) != len(reference):
-        raise InputError(f"{len(reference)} reference labels for {len(counts)} items", hint="one per item")
-    right = []
-    for row, wanted in zip(counts, reference, strict=True):
-        most = np.flatnonzero((row == row.max(initial=0.0)) & (row > 0))
-        if len(most) == 1 and wanted is not None:
-            right.append(labels[most[0]] == wanted)
-    if not right:
-        raise UndefinedMetricError("no item has a reference label and a single most frequent one")
-    return float(np.mean(right))
-
-
-def _counts(ratings: Ratings) -> tuple[Floats, list[Hashable]]:
-    """Count how often each item got each label, and return the counts, *shape* (items, labels), and the labels."""
+def _counts(ratings: Ratings) -> Floats:
+    """Count how often each item got each label. *Shape:* (items, labels)"""
     lengths = {len(row) for row in ratings}
     if len(lengths) > 1:
         raise InputError(f"annotators have {sorted(lengths)} items", hint="one row per annotator; None where missing")
@@ -128,7 +84,7 @@ def _counts(ratings: Ratings) -> tuple[Floats, list[Hashable]]:
     for i, item in enumerate(items):
         for name, times in item.items():
             counts[i, names[name]] = times
-    return counts, list(names)
+    return counts
 
 
 def pairwise_span_f1(annotations: Sequence[Sequence[Sequence[Span]]], units: Sequence[Units] | None = None) -> float:

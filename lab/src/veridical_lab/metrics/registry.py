@@ -1,7 +1,6 @@
 """All metrics by name (`METRICS`), for responses, pairs, tokens, characters, spans and coverage.
 
-The metrics `word_roc_auc` and `source_word_roc_auc` ignore NLTK's stop words. To use other stop words, call the
-functions of the same names, which make these metrics.
+The metrics of words ignore NLTK's stop words.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from veridical.text.stopwords import STOP_WORDS
 from veridical_lab.metrics import spans
 from veridical_lab.metrics.pairs import pair_name, pair_number, pair_outcomes
 
-__all__ = ["LABELLED_SCORES", "METRICS", "source_word_roc_auc", "word_roc_auc"]
+__all__ = ["LABELLED_SCORES", "METRICS"]
 
 # --- the rows of a case -------------------------------------------------------------------------------------------
 
@@ -44,24 +43,19 @@ def _of_characters(rows: Callable[[Characters, float], Floats | None]) -> Projec
     return project
 
 
-@_of_characters
-def _tokens(aligned: Characters, threshold: float) -> Floats | None:
-    units = aligned.judged_units(white_space_tokens(aligned.text))
-    gold, score = aligned.unit_scores(units)
-    return _counts(gold, score >= threshold) if len(units) else None
+def _of_tokens(rows: Callable[[Bools, Floats, float], Floats]) -> Project:
+    """Make a projection from a function of the labels and scores of the white-space tokens, and of the threshold."""
+
+    def of_aligned(aligned: Characters, threshold: float) -> Floats | None:
+        units = aligned.judged_units(white_space_tokens(aligned.text))
+        return rows(*aligned.unit_scores(units), threshold) if len(units) else None
+
+    return _of_characters(of_aligned)
 
 
-@_of_characters
-def _token_decisions(aligned: Characters, threshold: float) -> Floats | None:
-    units = aligned.judged_units(white_space_tokens(aligned.text))
-    gold, score = aligned.unit_scores(units)
-    return np.column_stack([gold, score >= threshold]).astype(np.float64) if len(units) else None
-
-
-@_of_characters
-def _token_scores(aligned: Characters, _: float) -> Floats | None:
-    units = aligned.judged_units(white_space_tokens(aligned.text))
-    return np.column_stack(aligned.unit_scores(units)) if len(units) else None
+_tokens = _of_tokens(lambda gold, score, threshold: _counts(gold, score >= threshold))
+_token_decisions = _of_tokens(lambda gold, score, threshold: np.column_stack([gold, score >= threshold]).astype(float))
+_token_scores = _of_tokens(lambda gold, score, _: np.column_stack([gold, score]))
 
 
 @_of_characters
@@ -107,6 +101,16 @@ def _source_scores(example: Example, judgement: Judgement, _: float) -> Floats |
     return None if pair is None else np.column_stack(pair)
 
 
+def _word_scores(example: Example, judgement: Judgement, _: float) -> Floats | None:
+    pair = word_scores(example, judgement, is_stop_word=STOP_WORDS.__contains__)
+    return None if pair is None else np.column_stack(pair)
+
+
+def _source_word_scores(example: Example, judgement: Judgement, _: float) -> Floats | None:
+    pair = source_words(example, judgement, is_stop_word=STOP_WORDS.__contains__)
+    return np.column_stack(pair) if pair is not None and pair[0].size else None
+
+
 def _pair_member(example: Example, judgement: Judgement, _: float) -> Floats | None:
     name, pair = pair_name(example), response_pair(example, judgement)
     return None if name is None or pair is None else np.array([[pair_number(name), *pair]], dtype=np.float64)
@@ -137,51 +141,6 @@ _character = partial(
 _of_spans = partial(Metric, level="span")
 
 
-def _word_scores(is_stop_word: Callable[[str], bool] | None) -> Project:
-    """Make a projection to rows (label, score), one for each word of a response that is not a stop word."""
-
-    def project(example: Example, judgement: Judgement, _: float) -> Floats | None:
-        pair = word_scores(example, judgement, is_stop_word=is_stop_word)
-        return None if pair is None else np.column_stack(pair)
-
-    return project
-
-
-def word_roc_auc(
-    is_stop_word: Callable[[str], bool] | None = STOP_WORDS.__contains__, *, name: str = "word_roc_auc"
-) -> Metric:
-    """Make a metric: the ROC AUC over those words of responses that are not stop words (Chang et al. 2024, §5.3).
-
-    Args:
-        is_stop_word: A function that tells whether a word in lower case is a stop word. Default: it is one of NLTK's
-            English stop words. With None, no word is a stop word.
-        name: The name of the metric.
-
-    >>> word_roc_auc(lambda word: word in {"the", "of"}).level
-    'token'
-    """
-    text = "Chance that a hallucinated word of a response scores above another word"
-    project = _word_scores(is_stop_word)
-    return Metric(name, "token", text, "Chang et al. 2024, §5.3", project, ROC_AUC, needs_threshold=False)
-
-
-def source_word_roc_auc(
-    is_stop_word: Callable[[str], bool] | None = STOP_WORDS.__contains__, *, name: str = "source_word_roc_auc"
-) -> Metric:
-    """Make the same metric as `word_roc_auc`, but over the words of the sources that a response must cover.
-
-    >>> source_word_roc_auc().level
-    'source'
-    """
-
-    def project(example: Example, judgement: Judgement, _: float) -> Floats | None:
-        pair = source_words(example, judgement, is_stop_word=is_stop_word)
-        return np.column_stack(pair) if pair is not None and pair[0].size else None
-
-    text = "Chance that an omitted word of a source scores above another word"
-    return Metric(name, "source", text, "Chang et al. 2024, §5.3", project, ROC_AUC, needs_threshold=False)
-
-
 _TABLE = [
     Metric(
         "pair_accuracy",
@@ -210,14 +169,22 @@ _TABLE = [
         statistic=decided(Confusion.mcc),
         low=-1.0,
     ),
-    word_roc_auc(),
+    Metric(
+        "word_roc_auc",
+        "token",
+        "Chance that a hallucinated word of a response scores above another word",
+        "Chang et al. 2024, §5.3",
+        _word_scores,
+        ROC_AUC,
+        needs_threshold=False,
+    ),
     *(
         Metric(
             f"word_{name}",
             "token",
             f"{text}, over the words of word_roc_auc",
             source,
-            _word_scores(STOP_WORDS.__contains__),
+            _word_scores,
             statistic,
             higher_is_better=False,
             needs_threshold=False,
@@ -305,7 +272,15 @@ _TABLE = [
         _omitted,
         _counted(Confusion.f1),
     ),
-    source_word_roc_auc(),
+    Metric(
+        "source_word_roc_auc",
+        "source",
+        "Chance that an omitted word of a source scores above another word",
+        "Chang et al. 2024, §5.3",
+        _source_word_scores,
+        ROC_AUC,
+        needs_threshold=False,
+    ),
 ]
 
 METRICS: dict[str, Metric] = RESPONSE_METRICS | {entry.name: entry for entry in _TABLE}

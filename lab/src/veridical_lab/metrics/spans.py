@@ -35,19 +35,16 @@ __all__ = [
 ]
 
 
-def character_counts(gold: Bools, predicted: Bools, judged: Bools | None = None) -> Confusion:
+def character_counts(gold: Bools, predicted: Bools) -> Confusion:
     """Count the characters of a text by whether they are flagged and whether they should be.
 
     Args:
         gold: Whether each character is in a gold span. *Shape:* (characters,)
         predicted: Whether each character is in a predicted span. *Shape:* (characters,)
-        judged: Whether to count each character. Default: all characters are counted. *Shape:* (characters,)
 
     >>> character_counts(mask(6, [Span(0, 3)]), mask(6, [Span(2, 5)])).f1()
     0.3333333333333333
     """
-    if judged is not None:
-        gold, predicted = gold[judged], predicted[judged]
     both = int(np.count_nonzero(gold & predicted))
     fp, fn = int(np.count_nonzero(predicted)) - both, int(np.count_nonzero(gold)) - both
     return Confusion(both, fp, fn, gold.size - both - fp - fn)
