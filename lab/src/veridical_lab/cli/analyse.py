@@ -16,7 +16,14 @@ from veridical.cli.delivery import plain_console
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, InputOptions, write_line
 from veridical_lab.cli.number_lists import parse_counts
-from veridical_lab.cli.shared_options import JsonRows, LabelledData, ModelFolder, this_command
+from veridical_lab.cli.shared_options import (
+    JsonRows,
+    LabelledData,
+    ModelFolder,
+    settings_of,
+    this_command,
+    write_folder,
+)
 from veridical_lab.cli.training_options import FeatureInputOptions, ProbeTrainingOptions
 
 if TYPE_CHECKING:
@@ -53,16 +60,11 @@ class AnalysisOptions(ProbeTrainingOptions):
         from veridical.inference.local_model import READERS
         from veridical_lab.probes.analysis import AnalysisConfig
 
-        config = AnalysisConfig(
+        config = settings_of(
+            AnalysisConfig,
+            self,
             options=self.training(),
-            objectives=self.objectives,
-            template=self.template,
-            max_tokens=self.max_tokens,
-            store=self.store,
             memory=self.memory_bytes,
-            split=self.split,
-            sample=self.sample,
-            resamples=self.resamples,
             command=this_command(),
             progress=write_line,
         )
@@ -71,8 +73,6 @@ class AnalysisOptions(ProbeTrainingOptions):
 
     def deliver(self, analysis: Analysis) -> int:
         """Write results and plots to `--out`, print tables (or JSON), and return the exit code."""
-        from veridical.io.files import write_whole
-        from veridical.records.errors import OutputError
         from veridical.report.terminal_tables import print_tables
         from veridical_lab.probes.analysis.results import encode_records
         from veridical_lab.report.analysis_tables import analysis_tables
@@ -80,14 +80,8 @@ class AnalysisOptions(ProbeTrainingOptions):
         if self.out is not None:
             from veridical_lab.report.analysis_plots import analysis_plots
 
-            try:
-                self.out.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                reason = error.strerror or error
-                raise OutputError(f"cannot write {self.out}: {reason}", hint="choose another --out") from None
-            write_whole(self.out / f"{analysis.name}.jsonl", encode_records(analysis), follow_link=False)
-            for name, svg in analysis_plots(analysis).items():
-                write_whole(self.out / f"{name}.svg", svg + "\n", follow_link=False)
+            write_folder(self.out, {f"{analysis.name}.jsonl": encode_records(analysis)})
+            write_folder(self.out, {f"{name}.svg": svg + "\n" for name, svg in analysis_plots(analysis).items()})
         if self.json:
             sys.stdout.write(encode_records(analysis))
         else:
@@ -320,15 +314,13 @@ def analyse_features_command(
     This makes Tables 1 and 4 and Figure 4 of Liu et al. 2022.
     """
     from veridical.datasets import read
-    from veridical.io.files import write_whole
     from veridical.io.serialization import encode
-    from veridical.records.errors import OutputError
     from veridical.report.terminal_tables import print_tables
     from veridical_lab.report.feature_report import feature_plots, feature_tables
     from veridical_lab.training.feature_analysis import analyse_features
     from veridical_lab.training.features import FeatureOptions, make_extractor
 
-    chosen = FeatureOptions(features=options.features, tagger=options.tagger, unit=unit, seed=options.seed)
+    chosen = settings_of(FeatureOptions, options, unit=unit)
     examples = list(read(data, options.split))
     analysis = analyse_features(
         make_extractor(examples, chosen, options.inputs()),
@@ -339,14 +331,8 @@ def analyse_features_command(
         command=this_command(),
     )
     if out is not None:
-        plots = feature_plots(analysis)
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"cannot write {out}: {error.strerror or error}", hint="choose another --out") from None
-        write_whole(out / "features.json", encode(analysis, indent=1) + "\n", follow_link=False)
-        for name, svg in plots.items():
-            write_whole(out / f"{name}.svg", svg + "\n", follow_link=False)
+        plots = {f"{name}.svg": svg + "\n" for name, svg in feature_plots(analysis).items()}
+        write_folder(out, {"features.json": encode(analysis, indent=1) + "\n", **plots})
     if as_json:
         sys.stdout.write(encode(analysis) + "\n")
     else:

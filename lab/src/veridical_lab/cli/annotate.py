@@ -22,7 +22,7 @@ from veridical_lab.cli.annotate_label_studio import (
     push_command,
 )
 from veridical_lab.cli.examples_out import check_out, write_examples
-from veridical_lab.cli.shared_options import LabelledData, LabelledSets, OutJsonl, write_counts
+from veridical_lab.cli.shared_options import LabelledData, LabelledSets, OutJsonl, settings_of, write_counts
 
 if TYPE_CHECKING:
     from veridical.records.types import Example
@@ -111,20 +111,11 @@ def select_command(data: LabelledData, options: SelectionOptions, reading: DataO
     done = list(items_of(e for spec in options.labelled or () for e in read(spec)))
     with reading.read(data) as examples:
         pool = [item for item in items_of(examples) if item.case.id not in {e.case.id for e in done}]
-    chosen = SelectOptions(
-        count=options.count,
-        strategy=options.strategy,
-        sure=options.sure,
-        similar=options.similar,
-        obvious=options.obvious,
-        target=options.target,
-        seed=options.seed,
-    )
     name = options.round or str(1 + len({dict(item.group).get("round", "1") for item in done}))
     scores = round_scores(done, pool, options.detector, seed=options.seed) if done else None
     selection = select(
         pool,
-        chosen,
+        settings_of(SelectOptions, options),
         scores=None if scores is None else scores.pool.tolist(),
         annotated=None if scores is None else scores.annotated,
         embed=options.embed(),

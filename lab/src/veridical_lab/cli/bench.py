@@ -16,7 +16,7 @@ from veridical.cli.delivery import print_dry_run
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, ChatOptions, DataOptions, Threshold, write_line
 from veridical.cli.progress import progress_bar
-from veridical_lab.cli.shared_options import JsonRows, this_command
+from veridical_lab.cli.shared_options import JsonRows, settings_of, this_command
 
 if TYPE_CHECKING:
     from veridical_lab.bench.settings import BenchSettings
@@ -86,20 +86,8 @@ class MeasuredOptions(DataOptions):
         """Return the settings of the run. `others` are further fields of `Settings`."""
         from veridical_lab.bench.settings import BenchSettings
 
-        return BenchSettings(
-            detectors=self.detectors,
-            data=self.data,
-            split=self.split,
-            sample=self.sample,
-            foreign=self.foreign,
-            fit=self.fit,
-            threshold=parse_thresholds(self.threshold),
-            skip_bad=self.skip_bad,
-            seed=self.seed,
-            command=this_command(),
-            remark=write_line,
-            **others,
-        )
+        made = {"threshold": parse_thresholds(self.threshold), "command": this_command(), "remark": write_line}
+        return settings_of(BenchSettings, self, **made, **others)
 
 
 @bench_app.command("run")

@@ -19,7 +19,14 @@ from veridical.cli.options import DETECTION, OUTPUT, DataOptions, Threshold, wri
 from veridical_lab.cli.data_corrupt import corrupt_command
 from veridical_lab.cli.data_relations import parse_command, relations_command
 from veridical_lab.cli.examples_out import check_out, write_examples
-from veridical_lab.cli.shared_options import LabelledData, LocalModelOptions, ModelFolder, texts_of, write_counts
+from veridical_lab.cli.shared_options import (
+    LabelledData,
+    LocalModelOptions,
+    ModelFolder,
+    settings_of,
+    texts_of,
+    write_counts,
+)
 
 if TYPE_CHECKING:
     from veridical.records.types import Example
@@ -302,16 +309,7 @@ def generate_command(
     from veridical_lab.tasks.responses import append_responses, kept_responses
 
     check_out(out, [data])
-    writing = Writing(
-        find_task(generation.task),
-        generation.template,
-        generation.top_k,
-        generation.temperature,
-        generation.max_tokens,
-        generation.max_prompt,
-        generation.seed,
-        generation.truncate,
-    )
+    writing = settings_of(Writing, generation, task=find_task(generation.task), shorten=generation.truncate)
     detector = None if generation.label is None else load_detector(generation.label)
     thresholds = thresholds_in_force(detector, parse_thresholds(generation.threshold))
     with options.read(data, unlabelled=True) as reading:

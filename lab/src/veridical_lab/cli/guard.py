@@ -13,6 +13,7 @@ from veridical.cli.comma_lists import parse_thresholds
 from veridical.cli.delivery import deliver, exit_code
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import DETECTION, OUTPUT, TextOutputOptions, Threshold, write_line
+from veridical_lab.cli.shared_options import settings_of
 
 if TYPE_CHECKING:
     from veridical.records.types import Case
@@ -148,7 +149,7 @@ class SamplingOptions:
         from veridical_lab.guard import Sampling
 
         stop = tuple(text.replace(r"\n", "\n") for text in self.stop)
-        return Sampling(self.max_new_tokens, self.temperature, self.top_k, self.top_p, self.seed, stop=stop)
+        return settings_of(Sampling, self, stop=stop)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,16 +197,13 @@ def guard_command(
     from veridical_lab.guard import Guard, GuardOptions
     from veridical_lab.report.guarded import print_guarded
 
-    options = GuardOptions(
-        strategy=monitoring.strategy,
-        unit=monitoring.unit,
+    options = settings_of(
+        GuardOptions,
+        monitoring,
+        inputs,
         threshold=parse_thresholds(monitoring.threshold),
-        samples=monitoring.samples,
-        beams=monitoring.beams,
-        template=inputs.template,
         sampling=sampling.make(),
         budget=budget.make(),
-        compare=monitoring.compare,
         log=write_line,
     )
     cases = inputs.read()

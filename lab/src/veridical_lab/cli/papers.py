@@ -15,7 +15,7 @@ from typer import Argument, Option
 from veridical.cli.delivery import plain_console, print_dry_run, write_page
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, OutputOptions, ServerOptions, write_line
-from veridical_lab.cli.shared_options import this_command
+from veridical_lab.cli.shared_options import settings_of, this_command
 
 if TYPE_CHECKING:
     from veridical.llm.connection import Connection
@@ -154,13 +154,10 @@ def papers_command(
             generators,
             critics=[judges[name] for name in roles.critic],
             judges=[judges[name] for name in roles.judge],
-            options=StudyOptions(
-                self_correction=counting.self_correction,
-                only_better=counting.only_better,
-                rounds=counting.rounds,
-                threshold=counting.threshold,
+            options=settings_of(
+                StudyOptions,
+                counting,
                 audits=counting.audits({name: judges[name].name for name in roles.judge}),
-                seed=counting.seed,
                 command=this_command(),
                 progress=lambda step, done, total: progress("steps", done, total),
             ),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from typer import Argument, Option
 
@@ -15,6 +15,8 @@ from veridical.cli.options import OUTPUT, write_line
 
 if TYPE_CHECKING:
     from veridical.inference.local_model import Kind, LocalModel
+
+S = TypeVar("S")
 
 JsonRows = Annotated[
     bool, Option("--json", help="Print one JSON document per line instead of tables.", rich_help_panel=OUTPUT)
@@ -56,6 +58,28 @@ OutJsonl = Annotated[
 def this_command() -> str:
     """Return the command line that is running, quoted for a shell."""
     return shlex.join(["veridical", *sys.argv[1:]])
+
+
+def settings_of(kind: type[S], *groups: object, **others: Any) -> S:
+    """Make settings of the dataclass `kind` from groups of options.
+
+    Each field has the value in `others`, or else that of the option with its name, or else its default.
+    """
+    options = {f.name: getattr(group, f.name) for group in groups for f in fields(kind) if hasattr(group, f.name)}  # type: ignore[arg-type]
+    return kind(**{**options, **others})
+
+
+def write_folder(out: Path, files: Mapping[str, str]) -> None:
+    """Write texts to the files of a folder, which is made if it is not there."""
+    from veridical.io.files import write_whole
+    from veridical.records.errors import OutputError
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write {out}: {error.strerror or error}", hint="choose another --out") from None
+    for name, text in files.items():
+        write_whole(out / name, text, follow_link=False)
 
 
 def write_counts(what: str, counts: Mapping[str, int]) -> None:

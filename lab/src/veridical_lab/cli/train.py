@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from typer import Option
@@ -11,7 +11,7 @@ from typer import Option
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import Criterion, OutFolder, write_line
 from veridical_lab.cli.number_lists import parse_counts
-from veridical_lab.cli.shared_options import LabelledSets, ModelFolder, ValidationSets
+from veridical_lab.cli.shared_options import LabelledSets, ModelFolder, ValidationSets, settings_of
 from veridical_lab.cli.train_classifier import classifier_command
 from veridical_lab.cli.train_default import default_command
 from veridical_lab.cli.train_generator import generator_command
@@ -19,9 +19,6 @@ from veridical_lab.cli.train_languages import languages_command
 from veridical_lab.cli.train_summac import summac_command
 from veridical_lab.cli.train_tokens import tokens_command
 from veridical_lab.cli.training_options import FeatureInputOptions, ProbeTrainingOptions
-
-if TYPE_CHECKING:
-    from veridical_lab.training.features import FeatureOptions
 
 train_app = typer.Typer(no_args_is_help=True, help="Train detectors, and fit thresholds, on labelled data.")
 
@@ -80,17 +77,11 @@ def probe_command(data: LabelledSets, model: ModelFolder, out: OutFolder, option
     training = options.training(hidden=options.hidden)
     sublayers = None if options.sublayers is None else parse_counts(options.sublayers, "--sublayers")
     loaded = options.load(model, READERS)
-    config = TrainingConfig(
+    config = settings_of(
+        TrainingConfig,
+        options,
         options=training,
-        objectives=options.objectives or (),
-        select=options.select,
-        threshold_metric=options.threshold_metric,
-        template=options.template,
         sublayers=sublayers,
-        max_tokens=options.max_tokens,
-        store=options.store,
-        store_dtype=options.store_dtype,
-        stream=options.stream,
         memory=options.memory_bytes,
         device=str(loaded.device),
         progress=write_line,
@@ -110,19 +101,6 @@ class FeatureTrainingOptions(FeatureInputOptions):
         str, Option(help="What a label is about: word, phrase (the judged part of each response), or auto.")
     ] = "auto"
     criterion: Criterion = "f1"
-
-    def training(self) -> FeatureOptions:
-        """Return the options of the training."""
-        from veridical_lab.training.features import FeatureOptions
-
-        return FeatureOptions(
-            classifier=self.classifier,
-            features=self.features,
-            tagger=self.tagger,
-            unit=self.unit,
-            criterion=self.criterion,
-            seed=self.seed,
-        )
 
 
 @train_app.command("features")
@@ -149,11 +127,12 @@ def features_command(
     the same seed.
     """
     from veridical.datasets import read
-    from veridical_lab.training.features import train_features
+    from veridical_lab.training.features import FeatureOptions, train_features
 
     examples = [example for spec in data for example in read(spec, options.split, remark=write_line)]
     held_out = [example for spec in validation or () for example in read(spec)]
-    train_features(examples, options.training(), options.inputs(), validation=held_out or None, out=out)
+    training = settings_of(FeatureOptions, options)
+    train_features(examples, training, options.inputs(), validation=held_out or None, out=out)
     write_line(f"wrote {out}; use it as features:{out}")
     return 0
 

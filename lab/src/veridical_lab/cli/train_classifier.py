@@ -10,7 +10,7 @@ from typer import Option
 from veridical.cli.comma_lists import parse_names
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import Criterion, OutFolder, Split, write_line
-from veridical_lab.cli.shared_options import LabelledSets, ModelFolder, ValidationSets
+from veridical_lab.cli.shared_options import LabelledSets, ModelFolder, ValidationSets, settings_of
 from veridical_lab.cli.signals import stop_asked_for
 from veridical_lab.cli.training_options import TuningOptions, VirtualTokens
 
@@ -110,8 +110,6 @@ def classifier_command(
     Unless you set --validation, the data are split by document into a training, a validation and a test part
     (70/10/20). If the command is interrupted, run it again and it continues.
     """
-    from dataclasses import fields
-
     from veridical.inference.local_model import READERS
     from veridical.models.load import load
     from veridical.records.errors import InputError
@@ -121,10 +119,7 @@ def classifier_command(
     labels = tuple(parse_names(form.labels))
     if len(labels) != 2:
         raise InputError(f"--labels {form.labels!r} names {len(labels)} labels", hint="two, such as YES,NO")
-    form_fields = {f.name: getattr(form, f.name) for f in fields(ClassifierFormOptions)}
-    settings = ClassifierSettings(**{**form_fields, "labels": labels})
-    trained = {f.name: getattr(options, f.name) for f in fields(ClassifierTraining) if f.name != "classifier"}
-    settings_of_training = ClassifierTraining(classifier=settings, **trained)
+    settings = settings_of(ClassifierTraining, options, classifier=settings_of(ClassifierSettings, form, labels=labels))
     parts = _parts(data, options, validation)
     dtype = "fp32" if form.method == "full" and options.dtype == "auto" else options.dtype
     loaded = load(model, device=options.device, dtype=dtype, kinds=READERS)
@@ -133,7 +128,7 @@ def classifier_command(
             loaded,
             parts["train"],
             parts["valid"],
-            settings_of_training,
+            settings,
             out=out,
             checkpoint_minutes=options.checkpoint_minutes,
             stop=stop,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, write_line
-from veridical_lab.cli.shared_options import ModelFolder
+from veridical_lab.cli.shared_options import ModelFolder, settings_of
 from veridical_lab.cli.signals import stop_asked_for
 from veridical_lab.cli.training_options import TuningOptions, VirtualTokens
 
@@ -64,14 +64,13 @@ def generator_command(
     from veridical_lab.datasets.topics import read_topics
     from veridical_lab.training.generator import GeneratorTraining, train_generator
 
-    settings = GeneratorTraining(**{f.name: getattr(options, f.name) for f in fields(GeneratorTraining)})
     composed_of, given = ([], list(read(topics))) if pairs else (list(read_topics(topics)), None)
     loaded = options.load(model)
     with stop_asked_for() as stop:
         train_generator(
             loaded,
             composed_of,
-            settings,
+            settings_of(GeneratorTraining, options),
             pairs=given,
             out=out,
             checkpoint_minutes=options.checkpoint_minutes,

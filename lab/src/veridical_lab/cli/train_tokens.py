@@ -10,7 +10,7 @@ from typer import Option
 
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import Criterion, OutFolder, Split, write_line
-from veridical_lab.cli.shared_options import LabelledSets, LocalModelOptions, ModelFolder, ValidationSets
+from veridical_lab.cli.shared_options import LabelledSets, LocalModelOptions, ModelFolder, ValidationSets, settings_of
 from veridical_lab.cli.signals import stop_asked_for
 from veridical_lab.cli.training_options import CheckpointMinutes, Patience
 
@@ -119,8 +119,6 @@ def tokens_command(
     further. Unless you set --validation, the data are split by document into a training, a validation and a test part
     (70/10/20). If the command is interrupted, run it again and it continues.
     """
-    from dataclasses import asdict
-
     from veridical.datasets import read
     from veridical.detectors.tokens.artifact import KIND, load_tokens
     from veridical.detectors.tokens.detector import Tokens
@@ -130,17 +128,7 @@ def tokens_command(
     from veridical_lab.training.token_options import TokenTraining
     from veridical_lab.training.tokens import train_tokens
 
-    pairs = PairSettings(
-        template=classifier.template,
-        max_tokens=classifier.max_tokens,
-        evidence=classifier.evidence,  # type: ignore[arg-type]
-        sources=classifier.sources,
-        by_sentence=classifier.by_sentence,
-    )
-    form = {name: getattr(classifier, name) for name in ("unit", "pooling", "hidden", "mode", "attention", "lexical")}
-    elsewhere = ("device", "dtype", "split", "checkpoint_minutes")
-    values = {name: value for name, value in asdict(options).items() if name not in elsewhere}
-    settings = TokenTraining(pairs=pairs, **form, **values)
+    settings = settings_of(TokenTraining, classifier, options, pairs=settings_of(PairSettings, classifier))
     examples = {spec: list(read(spec, options.split)) for spec in data}
     held_out = {spec: list(read(spec)) for spec in validation or ()}
     head = None
