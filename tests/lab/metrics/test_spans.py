@@ -83,14 +83,6 @@ def test_f1_sp_with_one_side_empty_is_zero():
     assert spans.f1_sp([[]], [[Span(0, 3)]]) == 0
 
 
-def test_weights_of_coverage_rows_are_copies():
-    rows = np.array([[0, 0.5], [0, 1.0], [1, 0.25]])
-    copied = np.repeat(rows, [2, 0, 3], axis=0)
-    assert spans.f1_of_coverages(rows, [2, 0, 3]) == pytest.approx(spans.f1_of_coverages(copied))
-    with pytest.raises(UndefinedMetricError):
-        spans.f1_of_coverages(rows, [0, 0, 0])
-
-
 def test_texts_have_to_pair():
     with pytest.raises(InputError, match="1 texts with gold spans, 2"):
         spans.f1_sp([[]], [[], []])

@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 STATES = 20_000_000
+DRAWS = 9_999
 _CHUNK = 1000
 TOLERANCE = 1e-12  # floats that stand for equal fractions differ by less; they count as at least as extreme
 
@@ -85,26 +86,17 @@ class PermutationTest:
     assignments: int
 
 
-def permutation_of_sums(
-    sums_a: ArrayLike,
-    sums_b: ArrayLike,
-    values: Callable[[Floats], Floats],
-    *,
-    draws: int = 9_999,
-    seed: int = 0,
-) -> PermutationTest:
+def permutation_of_sums(sums_a: ArrayLike, sums_b: ArrayLike, values: Callable[[Floats], Floats]) -> PermutationTest:
     """Run the paired-permutation test for any value that depends on sums over cases, such as F1-Sp.
 
-    The test is exact if there are at most `draws` assignments of the cases on which the systems differ. Otherwise,
-    assignments are drawn at random, and p is (1 + number at least as extreme) / (1 + draws), which is never 0 (Phipson
-    and Smyth 2010).
+    The test is exact if there are at most 9,999 assignments of the cases on which the systems differ. Otherwise, so
+    many assignments are drawn at random, and p is (1 + number at least as extreme) / (1 + draws), which is never 0
+    (Phipson and Smyth 2010).
 
     Args:
         sums_a: What each case adds to the k sums of the first system, *shape* (cases, k).
         sums_b: What each case adds to the k sums of the second system, *shape* (cases, k).
         values: A function that turns rows of sums, *shape* (m, k), into values, *shape* (m,). Undefined values are NaN.
-        draws: How many assignments to draw at random, 1 or more.
-        seed: The seed of the draws.
 
     Raises:
         UndefinedMetricError: The value of one system is undefined, or there are no cases.
@@ -122,9 +114,9 @@ def permutation_of_sums(
         raise UndefinedMetricError("a value to compare is undefined")
     step = (b - a)[(a != b).any(axis=1)]
     differing = len(step)
-    exact = differing < 63 and 2**differing <= draws
-    random = np.random.default_rng(seed)
-    assignments = 2**differing if exact else draws
+    exact = differing < 63 and 2**differing <= DRAWS
+    random = np.random.default_rng(0)
+    assignments = 2**differing if exact else DRAWS
     extreme = 0
     for first in range(0, assignments, _CHUNK):
         size = min(_CHUNK, assignments - first)

@@ -2,8 +2,8 @@
 
 There are measures that give partial credit, that count exact matches or any overlap, and the two measures of Mu-SHROOM.
 
-Most measures are computed in two steps, so that you can weight cases. One function turns each text into rows, and a
-second one computes the value from the rows of all texts. `f1_sp` does both steps at once.
+Most measures are computed in two steps. One function turns each text into rows, and a second one computes the value
+from the sums over all texts. `f1_sp` does both steps at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veridical.metrics import UndefinedMetricError
-from veridical.metrics.arrays import Bools, Floats, as_scores, as_weight
+from veridical.metrics.arrays import Bools, Floats, as_scores
 from veridical.metrics.confusion import Confusion
 from veridical.metrics.ranking import ranks
 from veridical.metrics.tokens import Units, any_in, mask
@@ -27,7 +27,6 @@ __all__ = [
     "coverage_terms",
     "exact_counts",
     "f1_of_coverage_sums",
-    "f1_of_coverages",
     "f1_sp",
     "mushroom_cor",
     "mushroom_iou",
@@ -92,29 +91,6 @@ def _covered(spans: Sequence[Span], others: Sequence[Span], units: Units | None)
     return share
 
 
-def f1_of_coverages(rows: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """Compute F1-Sp, the span F1 with partial credit, from the rows of all texts (CH-Wang et al. 2024, §4.3).
-
-    Recall is the mean covered proportion of the gold spans, and precision is the mean covered proportion of the
-    predicted spans.
-
-    Args:
-        rows: The rows of `coverage_rows`. *Shape:* (spans, 2)
-        weight: The weight of each row. Default: all rows have the same weight. *Shape:* (spans,)
-
-    Returns:
-        A value from 0 (no overlap anywhere, or spans on only one side) to 1 (each side covers the other).
-
-    Raises:
-        UndefinedMetricError: There are no spans.
-
-    >>> f1_of_coverages([[0, 0.5], [1, 1.0], [1, 0.0]])
-    0.5
-    """
-    table = np.asarray(rows, dtype=np.float64).reshape(-1, 2)
-    return f1_of_coverage_sums(as_weight(weight, len(table)) @ coverage_terms(table))
-
-
 def coverage_terms(rows: Floats) -> Floats:
     """Compute what each row of `coverage_rows` adds to the four sums from which F1-Sp is computed.
 
@@ -126,7 +102,11 @@ def coverage_terms(rows: Floats) -> Floats:
 
 
 def f1_of_coverage_sums(sums: Floats) -> float:
-    """Compute F1-Sp from the sums of `coverage_terms`.
+    """Compute F1-Sp, the span F1 with partial credit, from the sums of `coverage_terms` (CH-Wang et al. 2024, §4.3).
+
+    Recall is the mean covered proportion of the gold spans, and precision is the mean covered proportion of the
+    predicted spans. The result is from 0 (no overlap anywhere, or spans on only one side) to 1 (each side covers the
+    other).
 
     Raises:
         UndefinedMetricError: There are no spans at all.
@@ -166,14 +146,13 @@ def f1_sp(
         raise InputError(f"{len(gold)} texts with gold spans, {len(predicted)} with predicted ones, or other units")
     units_of_texts = units if units is not None else [None] * len(gold)
     rows = [coverage_rows(g, p, u) for g, p, u in zip(gold, predicted, units_of_texts, strict=True)]
-    return f1_of_coverages(np.concatenate(rows) if rows else np.zeros((0, 2)))
+    return f1_of_coverage_sums(sum((coverage_terms(row).sum(axis=0) for row in rows), np.zeros(4)))
 
 
 def overlap_rows(gold: Sequence[Span], predicted: Sequence[Span]) -> Floats:
     """Make rows as `coverage_rows` does, but with full credit for any overlap.
 
-    A span counts as fully covered if it shares at least one character with a span of the other side. To compute the
-    overlap F1 from these rows, use `f1_of_coverages`.
+    A span counts as fully covered if it shares at least one character with a span of the other side.
 
     >>> overlap_rows([Span(0, 4)], [Span(2, 5), Span(9, 10)]).tolist()
     [[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]]

@@ -17,6 +17,8 @@ from veridical_lab.metrics.spans import coverage_rows, coverage_terms, f1_of_cov
 
 __all__ = ["fit_metric_thresholds", "threshold_for_f1_sp"]
 
+_CANDIDATES = 100  # thresholds that are tried
+
 
 def fit_metric_thresholds(
     judged: Sequence[tuple[Example, Judgement]], criterion: str, levels: Collection[Level]
@@ -55,11 +57,11 @@ def fit_metric_thresholds(
     return thresholds, notes
 
 
-def threshold_for_f1_sp(judged: Sequence[tuple[Example, Judgement]], *, candidates: int = 100) -> float:
+def threshold_for_f1_sp(judged: Sequence[tuple[Example, Judgement]]) -> float:
     """Choose the threshold with the highest F1-Sp (CH-Wang et al. 2024, §5.2).
 
     If several thresholds are equally good, the highest of them is chosen. Every different score of a judged character
-    gives a threshold to try. If there are more than `candidates` scores, only that many are tried, at even ranks.
+    gives a threshold to try. If there are more than 100 scores, only that many are tried, at even ranks.
 
     Raises:
         UndefinedMetricError: No span is labelled, or all scores are 0.
@@ -77,8 +79,8 @@ def threshold_for_f1_sp(judged: Sequence[tuple[Example, Judgement]], *, candidat
     if not any(text.gold_mask().any() for text in texts):
         raise UndefinedMetricError("no span is labelled as hallucinated")
     indices = np.arange(len(cuts))
-    if len(cuts) > candidates:
-        indices = np.linspace(0, len(cuts) - 1, candidates).round().astype(int)
+    if len(cuts) > _CANDIDATES:
+        indices = np.linspace(0, len(cuts) - 1, _CANDIDATES).round().astype(int)
     units = [text.judged_units(white_space_tokens(text.text)) for text in texts]
     best, best_value = 0.0, -1.0
     for threshold in (flagging_from(cuts, i) for i in indices.tolist()):
