@@ -21,7 +21,7 @@ from veridical.records.spans import Span
 from veridical.records.types import Case, Judgement, Source, Verdict
 from veridical_lab.datasets.fave import read_questions
 from veridical_lab.tasks.papers import MEAN, SELF_CORRECTION, StudyOptions, study, summarise_paper, summary_request
-from veridical_lab.tasks.prevalence import Audit, JudgedSummaries, mean_prevalence, prevalence
+from veridical_lab.tasks.prevalence import Audit, JudgedSummaries, mean_prevalence
 
 LING = Source("1", "Creatine improved memory in adults.", citation="K. Ling et al., 2009")
 BENTON = Source("2", "Creatine had no effect on sleep.", citation="D. Benton, 2010")
@@ -201,7 +201,7 @@ def _judged(*scores: float) -> tuple[Case, Judgement]:
 
 def _prevalence(*rows: tuple[float, ...], audit: Audit | None = None):  # type: ignore[no-untyped-def]
     cases, judgements = zip(*(_judged(*row) for row in rows), strict=True)
-    return prevalence(cases, judgements, audit=audit, resamples=200)
+    return mean_prevalence([JudgedSummaries(cases, judgements, audit)], resamples=200)
 
 
 def test_the_figures_of_the_paper_follow_from_its_reports() -> None:
@@ -241,7 +241,7 @@ def test_the_interval_of_an_adjusted_value_holds_the_chance_of_the_audit() -> No
 def test_what_could_not_be_judged_does_not_count_as_clean() -> None:
     case, judgement = _judged(1.0)
     silent = Judgement("c", "x", judged=(), notes=("no reply",))
-    found = prevalence([case, case], [judgement, silent], resamples=50)
+    found = mean_prevalence([JudgedSummaries([case, case], [judgement, silent])], resamples=50)
     assert (found.summaries, found.unjudged) == (1, 1)
     assert found.per_summary is not None
     assert found.per_summary.value == 1.0

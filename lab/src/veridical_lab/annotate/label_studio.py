@@ -276,10 +276,11 @@ def read_tasks(tasks: Any, examples: Sequence[Example]) -> Imported:
                 hint="give the data that was exported",
             )
         for annotation in annotations:
-            readable = _is_readable(annotation)
-            result = (
-                _READERS[about["kind"]](example, about["part"], annotation) if readable else "a result has no value"
-            )
+            result: Any = "a result has no value"
+            if _is_readable(annotation):
+                result = "skipped by the annotator"
+                if not annotation.get("was_cancelled"):
+                    result = _READERS[about["kind"]](example, about["part"], annotation)
             if isinstance(result, str):
                 skipped[result] += 1
                 continue
@@ -372,20 +373,14 @@ def _regions(annotation: Mapping[str, Any], name: str, text: str) -> list[tuple[
     return "a span that is not in the text"
 
 
-def _unanswered(annotation: Mapping[str, Any]) -> str | None:
-    return "skipped by the annotator" if annotation.get("was_cancelled") else None
-
-
 def _read_consistency(item: Example, part: str, annotation: Mapping[str, Any]) -> Judgement | str:
     label = _choice(annotation, "answer")
-    if (problem := _unanswered(annotation)) or label not in _ANSWERS:
-        return problem or "no answer"
+    if label not in _ANSWERS:
+        return "no answer"
     return answer(item, _annotator(annotation), _ANSWERS[label], seconds=_seconds(annotation))
 
 
 def _read_spans(example: Example, part: str, annotation: Mapping[str, Any]) -> Judgement | str:
-    if problem := _unanswered(annotation):
-        return problem
     regions = _regions(annotation, "hallucination", example.case.response)
     if isinstance(regions, str):
         return regions
@@ -402,8 +397,8 @@ def _read_spans(example: Example, part: str, annotation: Mapping[str, Any]) -> J
 def _read_coverage(example: Example, part: str, annotation: Mapping[str, Any]) -> tuple[Source, list[Span]] | str:
     source = example.case.source(part)
     label = _choice(annotation, "coverage")
-    if (problem := _unanswered(annotation)) or label not in _COVERAGE:
-        return problem or "no answer"
+    if label not in _COVERAGE:
+        return "no answer"
     regions = _regions(annotation, "omission", source.text)
     if isinstance(regions, str):
         return regions
@@ -415,8 +410,8 @@ def _read_coverage(example: Example, part: str, annotation: Mapping[str, Any]) -
 
 def _read_claim(example: Example, part: str, annotation: Mapping[str, Any]) -> Verdict | str:
     label = _choice(annotation, "support")
-    if (problem := _unanswered(annotation)) or label not in _CLAIM_LABELS:
-        return problem or "no answer"
+    if label not in _CLAIM_LABELS:
+        return "no answer"
     pieces = [Span(*map(int, piece.split("-"))) for piece in part.split(",") if piece]
     if not pieces:
         return "a claim without a place in the response"

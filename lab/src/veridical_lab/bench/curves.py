@@ -16,8 +16,8 @@ __all__ = ["POINTS", "curves", "roc_points"]
 POINTS = 101
 
 
-def roc_points(labels: np.ndarray, scores: np.ndarray, points: int = POINTS) -> list[list[float]]:
-    """Compute a ROC curve, as at most `points` pairs of false and true positive rate, from (0, 0) to (1, 1).
+def roc_points(labels: np.ndarray, scores: np.ndarray) -> list[list[float]]:
+    """Compute a ROC curve, as at most 101 pairs of false and true positive rate, from (0, 0) to (1, 1).
 
     Raises:
         UndefinedMetricError: All items have the same label.
@@ -32,8 +32,8 @@ def roc_points(labels: np.ndarray, scores: np.ndarray, points: int = POINTS) -> 
     last = np.append(np.diff(np.asarray(scores)[order]) != 0, True)  # equal scores are one point
     true = np.append(0.0, np.cumsum(gold[order])[last] / gold.sum())
     false = np.append(0.0, np.cumsum(~gold[order])[last] / (~gold).sum())
-    if len(true) > points:
-        picked = np.unique(np.linspace(0, len(true) - 1, points).round().astype(int))
+    if len(true) > POINTS:
+        picked = np.unique(np.linspace(0, len(true) - 1, POINTS).round().astype(int))
         true, false = true[picked], false[picked]
     return [[round(float(x), 5), round(float(y), 5)] for x, y in zip(false, true, strict=True)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from veridical.datasets.split import split_by_document
@@ -12,12 +12,12 @@ from veridical.metrics.measure import Metric
 from veridical.records.detector import Detector, Fittable, digest_of, fingerprint_of, info_of, thresholds_of
 from veridical.records.errors import CannotJudgeError, InputError
 from veridical.records.judging import judge, thresholds_in_force
-from veridical.records.types import Case, Judgement, Level, Thresholds
+from veridical.records.types import Judgement, Level, Thresholds
 from veridical_lab.bench.journal import Journal
 from veridical_lab.bench.settings import BenchSettings, Loaded
 from veridical_lab.metrics.thresholds import fit_metric_thresholds
 
-__all__ = ["Evaluation", "detector_identity", "evaluate", "judge_all", "load_all"]
+__all__ = ["Evaluation", "detector_identity", "evaluate", "load_all"]
 
 CASES_AT_ONCE = 64
 FOLDS = 5
@@ -128,42 +128,23 @@ def _judge_out_of_fold(detector: Fittable, data: Loaded, settings: BenchSettings
 
 
 def _judge(detector: Detector, data: Loaded, settings: BenchSettings) -> tuple[list[Judgement], float]:
-    """Judge all cases, the fitting part first. Judgements and seconds of an interrupted run are reused."""
+    """Judge all cases in batches, the fitting part first, and return the judgements and how many seconds they took.
+
+    The judgements of an interrupted run are not made again, but their seconds count. When the budget of the connection
+    is spent, the run stops with a `CannotJudgeError`.
+    """
     folder = settings.journal
     journal = Journal.open(folder, detector_identity(detector), data.name, data.hash, data.split) if folder else None
     cases = [example.case for example in (*data.fitting, *data.examples)]
-    return judge_all(detector, cases, f"{detector.name} on {data.name}", settings, journal=journal)
-
-
-def judge_all(
-    detector: Detector,
-    cases: Sequence[Case],
-    label: str,
-    settings: BenchSettings,
-    *,
-    journal: Journal | None = None,
-    clock: Callable[[], float] = time.perf_counter,
-) -> tuple[list[Judgement], float]:
-    """Judge all cases in batches, and return the judgements and how many seconds they took.
-
-    Args:
-        detector: The detector to use.
-        cases: The cases to judge.
-        label: What progress reports call this step.
-        settings: The progress function, and the connection. When the budget of the connection is spent, the run stops
-            with a `CannotJudgeError`.
-        journal: The judgements of an earlier run. They are not made again, but their seconds count. New judgements are
-            added to the journal.
-        clock: A function that returns the time in seconds.
-    """
+    label = f"{detector.name} on {data.name}"
     judgements = list(journal.judgements) if journal else []
     seconds = journal.seconds if journal else 0.0
     for start in range(len(judgements), len(cases), CASES_AT_ONCE):
         settings.progress(label, start, len(cases))
         batch = cases[start : start + CASES_AT_ONCE]
-        started = clock()
+        started = time.perf_counter()
         judged = judge(detector, batch)
-        elapsed = clock() - started
+        elapsed = time.perf_counter() - started
         if settings.connection is not None and settings.connection.refused_requests:
             # drop the batch in which the budget ran out: its replies stay in the cache
             raise CannotJudgeError(

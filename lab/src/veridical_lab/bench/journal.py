@@ -58,7 +58,3 @@ class Journal:
         append_lines(self.path, [json.dumps({"seconds": seconds, "judgements": documents})], follow_link=False)
         self.judgements += judgements
         self.seconds += seconds
-
-    def close(self) -> None:
-        """Remove the file. Call this when you no longer need the judgements."""
-        self.path.unlink(missing_ok=True)

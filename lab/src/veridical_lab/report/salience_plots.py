@@ -19,46 +19,22 @@ if TYPE_CHECKING:
 __all__ = ["salience_map_svg", "word_bars_svg"]
 
 _PLAIN, _FLAGGED = COLOURS[:2]
-_MOST_ROWS, _MOST_COLUMNS = 60, 60
+_MOST_WORDS = 60
 _LETTERS = 22  # characters shown of a word
 
 
-def salience_map_svg(
-    salience: SalienceMap, *, flagged: Sequence[Span] = (), rows: int = _MOST_ROWS, columns: int = _MOST_COLUMNS
-) -> str:
+def salience_map_svg(salience: SalienceMap, *, flagged: Sequence[Span] = ()) -> str:
     """Draw a salience map as an <svg> heat map, with source words down and response words across.
 
-    Response words that overlap `flagged` are bold and in another colour. If the map is too large, only the `rows`
-    strongest source words and the first `columns` response words are shown, and the title says so.
+    Response words that overlap `flagged` are bold and in another colour. If the map is too large, only the 60 strongest
+    source words and the first 60 response words are shown, and the title says so.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    return as_svg(_heat_map(salience, flagged, rows, columns))
-
-
-def word_bars_svg(salience: SalienceMap, *, flagged: Sequence[Span] = (), words: int = _MOST_ROWS) -> str:
-    """Draw contributions of source words and attributions of response words as two panels of bars, in an <svg> element.
-
-    A panel has at most `words` words: the strongest source words, and the first response words.
-    """
-    shown = salience.strongest(words, words)
-    count = max(len(shown.source_words), len(shown.response_words), 1)
-    figure = new_figure(8.0, 0.9 + 0.19 * count)
-    left, right = figure.subplots(1, 2)
-    marks = shown.flags(flagged)
-    _bars(left, [w.text for w in shown.source_words], shown.contribution, [_PLAIN] * len(shown.source_words))
-    colours = [_FLAGGED if mark else _PLAIN for mark in marks]
-    _bars(right, [w.text for w in shown.response_words], shown.attribution, colours, marks)
-    left.set_title("contribution of source words", fontsize=9, color=INK)
-    right.set_title("attribution of response words", fontsize=9, color=INK)
-    return as_svg(figure)
-
-
-def _heat_map(salience: SalienceMap, flagged: Sequence[Span], rows: int, columns: int) -> Any:
     if not salience.source_words or not salience.response_words:
         raise InputError("the salience map is empty", hint="there is no content word in the sources or in the response")
-    shown = salience.strongest(rows, columns)
+    shown = salience.strongest(_MOST_WORDS, _MOST_WORDS)
     height, width = shown.values.shape
     figure, axes = new_axes(2.2 + 0.2 * width, 1.7 + 0.17 * height)
     top = max(float(shown.values.max()), 1e-9)
@@ -73,7 +49,25 @@ def _heat_map(salience: SalienceMap, flagged: Sequence[Span], rows: int, columns
         columns_shown = f"{width} of {len(salience.response_words)} response words"
         axes.set_title(f"{rows_shown}, {columns_shown}", fontsize=8, color=INK)
     finish_heat_map(figure, axes, image, "response", "sources")
-    return figure
+    return as_svg(figure)
+
+
+def word_bars_svg(salience: SalienceMap, *, flagged: Sequence[Span] = ()) -> str:
+    """Draw contributions of source words and attributions of response words as two panels of bars, in an <svg> element.
+
+    A panel has at most 60 words: the strongest source words, and the first response words.
+    """
+    shown = salience.strongest(_MOST_WORDS, _MOST_WORDS)
+    count = max(len(shown.source_words), len(shown.response_words), 1)
+    figure = new_figure(8.0, 0.9 + 0.19 * count)
+    left, right = figure.subplots(1, 2)
+    marks = shown.flags(flagged)
+    _bars(left, [w.text for w in shown.source_words], shown.contribution, [_PLAIN] * len(shown.source_words))
+    colours = [_FLAGGED if mark else _PLAIN for mark in marks]
+    _bars(right, [w.text for w in shown.response_words], shown.attribution, colours, marks)
+    left.set_title("contribution of source words", fontsize=9, color=INK)
+    right.set_title("attribution of response words", fontsize=9, color=INK)
+    return as_svg(figure)
 
 
 def _ticks(set_ticks: Any, texts: Sequence[str], **options: Any) -> None:

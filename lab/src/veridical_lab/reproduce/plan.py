@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from veridical.records.errors import InputError, UnknownNameError
-from veridical_lab.bench.published import Published, published
+from veridical_lab.bench.published import published
 
 __all__ = ["PAPERS", "VERSIONS", "Cell", "Exhibit", "Plan", "Step", "Version", "load_plan"]
 
@@ -105,7 +105,6 @@ class Plan:
     """All tables and figures of a paper that can be made again."""
 
     paper: str
-    printed: Published
     exhibits: tuple[Exhibit, ...]
 
     def chosen(self, names: Sequence[str]) -> tuple[Exhibit, ...]:
@@ -134,8 +133,7 @@ def load_plan(paper: str) -> Plan:
         raise UnknownNameError("paper", paper, PAPERS)
     text = (files("veridical_lab.reproduce") / "plans" / f"{paper}.toml").read_text("utf-8")
     body = tomllib.loads(text)
-    printed = published(paper)
-    tables = {table.name: table for table in printed.tables}
+    tables = {table.name: table for table in published(paper).tables}
     exhibits = []
     for entry in body["exhibit"]:
         table = tables.get(entry["name"])
@@ -147,7 +145,7 @@ def load_plan(paper: str) -> Plan:
         versions = {name: _version(entry[name], figures) for name in VERSIONS if name in entry}
         metric = entry.get("metric", table.metric if table else "")
         exhibits.append(Exhibit(entry["name"], entry["title"], metric, versions))
-    return Plan(paper, printed, tuple(exhibits))
+    return Plan(paper, tuple(exhibits))
 
 
 def _version(body: Mapping[str, Any], figures: Mapping[tuple[str, str], float | None]) -> Version:

@@ -22,7 +22,7 @@ from veridical.llm.protocol import ChatModel, Failure, Message, Request
 from veridical.records.detector import Detector
 from veridical.records.errors import InputError
 from veridical.records.judging import judge, thresholds_in_force
-from veridical.records.types import DEFAULT_THRESHOLD, Case, Usage
+from veridical.records.types import DEFAULT_THRESHOLD, Case
 from veridical.text.segment import has_words
 from veridical.workflows.revise import Revised, revise
 from veridical.workflows.revise.llm_revisers import Factored, SelfCorrection
@@ -118,18 +118,14 @@ class Study:
     Attributes:
         rows: The rows for each generator, critic and judge (Table 3).
         means: For each generator, the means over critics and judges (Table 2). Empty if there is only one of each.
-        summaries: The summaries by generator.
         revisions: The revisions by generator and critic.
         notes: What failed.
-        usage: The usage of language models for criticising and revising.
     """
 
-    rows: tuple[StudyRow, ...] = ()
-    means: tuple[StudyRow, ...] = ()
-    summaries: dict[str, list[Case]] = field(default_factory=dict)
-    revisions: dict[tuple[str, str], list[Revised]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    usage: Usage | None = None
+    rows: tuple[StudyRow, ...]
+    means: tuple[StudyRow, ...]
+    revisions: dict[tuple[str, str], list[Revised]]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,10 +217,8 @@ def study(
     return Study(
         tuple(StudyRow(*key, _prevalence([group], options), **made) for key, group in judged),
         tuple(replace(mean, **made) for mean in means),
-        summaries,
         revisions,
         tuple(notes),
-        Usage.total(result.usage for results in revisions.values() for result in results),
     )
 
 

@@ -20,7 +20,7 @@ from veridical.records.types import DEFAULT_THRESHOLD, Case, Judgement
 from veridical.text.segment import has_words, sentences
 from veridical.workflows.revise.statements import statements_of
 
-__all__ = ["Audit", "JudgedSummaries", "Prevalence", "mean_prevalence", "prevalence"]
+__all__ = ["Audit", "JudgedSummaries", "Prevalence", "mean_prevalence"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +97,8 @@ class Prevalence:
     skipped: int = 0
 
 
-def prevalence(
-    cases: Sequence[Case],
-    judgements: Sequence[Judgement],
-    *,
-    threshold: float = DEFAULT_THRESHOLD,
-    audit: Audit | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
+def mean_prevalence(
+    groups: Sequence[JudgedSummaries], *, threshold: float = DEFAULT_THRESHOLD, resamples: int = 1000, seed: int = 0
 ) -> Prevalence:
     """Estimate how many hallucinations a summary has, and how many summaries have any, with bootstrap intervals.
 
@@ -113,27 +107,17 @@ def prevalence(
     included. The intervals of adjusted values include the uncertainty of the audit, because its counts are drawn again
     for each sample.
 
+    Several groups of summaries for the same questions give the mean, as in Table 2 over critics and judges. Then
+    `summaries` is the number of questions, and `claims`, `unjudged` and `skipped` are totals over all groups. The
+    bootstrap draws the same questions for every group. Cases with the same id are about the same question. The result
+    has adjusted values only if every group has an audit. Groups with the same `Audit` object get the same counts when
+    the audit is drawn again.
+
     Args:
-        cases: The summaries.
-        judgements: The judgement of each summary.
+        groups: The groups of summaries.
         threshold: A claim counts as hallucinated from this score.
-        audit: How far the judge can be trusted.
-        resamples: How many bootstrap samples of summaries to draw.
+        resamples: How many bootstrap samples of questions to draw.
         seed: The random seed of the bootstrap.
-    """
-    group = JudgedSummaries(cases, judgements, audit)
-    return mean_prevalence([group], threshold=threshold, resamples=resamples, seed=seed)
-
-
-def mean_prevalence(
-    groups: Sequence[JudgedSummaries], *, threshold: float = DEFAULT_THRESHOLD, resamples: int = 1000, seed: int = 0
-) -> Prevalence:
-    """Estimate the mean prevalence over several groups of summaries for the same questions.
-
-    This is how Table 2 averages over critics and judges. In the result, `summaries` is the number of questions, and
-    `claims`, `unjudged` and `skipped` are totals over all groups. The bootstrap draws the same questions for every
-    group. Cases with the same id are about the same question. The result has adjusted values only if every group has an
-    audit. Groups with the same `Audit` object get the same counts when the audit is drawn again.
     """
     counts: dict[tuple[str, int], dict[int, int]] = {}  # by question, then by group
     n_claims = n_unjudged = n_skipped = 0
