@@ -13,7 +13,7 @@ from zipfile import ZipFile
 import pytest
 
 from tests.lab.datasets.samples import put
-from tests.lab.datasets.test_every_reader import variants
+from tests.lab.datasets.test_every_reader import check_variants
 from veridical.datasets import DATASETS, load_reader, read
 from veridical.io.serialization import decode, encode
 from veridical.records.errors import DataError
@@ -367,16 +367,7 @@ def test_whatever_the_json_holds_the_error_is_ours(name: str, tmp_path: Path) ->
     for file in [f for f in tmp_path.rglob("*") if f.suffix in (".json", ".jsonl") and name != "breaking_nli"]:
         text = file.read_text("utf-8")
         first, rest = (text, "") if file.suffix == ".json" and name != "condaqa" else text.split("\n", 1)
-        for changed in variants(json.loads(first)):
-            file.write_text(json.dumps(changed) + "\n" + rest, "utf-8")
-            try:
-                made = list(read(f"{name}:{path}"))
-            except DataError as error:
-                if str(tmp_path) not in str(error):
-                    raise
-            else:
-                assert all(encode(example) for example in made)
-        file.write_text(text, "utf-8")
+        check_variants(file, first, rest, lambda: read(f"{name}:{path}"), tmp_path)
 
 
 def test_pairs_that_share_a_sentence_are_one_document(tmp_path: Path) -> None:

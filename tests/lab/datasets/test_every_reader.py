@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from tests.lab.datasets.samples import put
 from veridical.datasets import DATASETS, Info, load_reader, read, table
 from veridical.io.serialization import encode
 from veridical.records.errors import DataError, InputError, UnknownNameError
-from veridical.records.types import Level
+from veridical.records.types import Example, Level
 
 NAMES = sorted(DATASETS)
 LABELLED = [name for name in NAMES if load_reader(name).INFO.levels]
@@ -175,6 +175,21 @@ def variants(value: object) -> Iterator[object]:
             yield from ([*value[:i], new, *value[i + 1 :]] for new in variants(item))
 
 
+def check_variants(file: Path, first: str, rest: str, examples: Callable[[], Iterable[Example]], folder: Path) -> None:
+    """Whatever the first JSON text of a file holds, it is read, or the error is ours and names the folder."""
+    text = file.read_text("utf-8")
+    for changed in variants(json.loads(first)):
+        file.write_text(json.dumps(changed) + "\n" + rest, "utf-8")
+        try:
+            made = list(examples())
+        except DataError as error:
+            if str(folder) not in str(error):
+                raise
+        else:
+            assert all(encode(example) for example in made)
+    file.write_text(text, "utf-8")
+
+
 @pytest.mark.parametrize("name", OWN)
 def test_whatever_the_json_holds_the_error_is_ours_and_names_the_file(name: str, tmp_path: Path) -> None:
     path: Path = getattr(samples, name)(tmp_path)
@@ -182,16 +197,8 @@ def test_whatever_the_json_holds_the_error_is_ours_and_names_the_file(name: str,
     for file in [f for f in tmp_path.rglob("*") if f.suffix in (".json", ".jsonl", ".txt")]:
         text = file.read_text("utf-8")
         try:
-            first, rest = json.loads(text), ""
+            json.loads(text)
+            first, rest = text, ""
         except json.JSONDecodeError:  # JSON Lines
-            first, rest = json.loads(text.partition("\n")[0]), text.partition("\n")[2]
-        for changed in variants(first):
-            file.write_text(json.dumps(changed) + "\n" + rest, "utf-8")
-            try:
-                made = list(reader.read(path))
-            except DataError as error:
-                if str(tmp_path) not in str(error):
-                    raise
-            else:
-                assert all(encode(example) for example in made)
-        file.write_text(text, "utf-8")
+            first, _, rest = text.partition("\n")
+        check_variants(file, first, rest, lambda: reader.read(path), tmp_path)

@@ -18,6 +18,7 @@ from veridical.io.jsonl import OnBad, refuse
 from veridical.records.errors import DataError, InputError
 from veridical.records.strings import shorten
 from veridical.records.types import Source
+from veridical_lab.datasets.linking import linked
 from veridical_lab.datasets.reading import csv_rows, json_rows
 
 __all__ = [
@@ -199,20 +200,13 @@ def topic_groups(topics: Iterable[Topic]) -> dict[str, str]:
     >>> topic_groups([cars, roads])
     {'b': 'a', 'a': 'a'}
     """
-    group: dict[str, str] = {}
-    members: dict[str, list[str]] = {}
-    owner: dict[str, str] = {}
-    for topic in topics:
-        group[topic.id] = topic.id
-        members[topic.id] = [topic.id]
-        for wording in (topic.text, *(text for argument in topic.arguments for text in argument.wordings)):
-            one, two = group[topic.id], group[owner.setdefault(normal_form(wording), topic.id)]
-            if one != two:
-                moved = members.pop(two)
-                members[one] += moved
-                group.update(dict.fromkeys(moved, one))
-    names = {one: min(ids) for one, ids in members.items()}
-    return {id: names[one] for id, one in group.items()}
+    texts = {topic.id: (topic.text, *(text for a in topic.arguments for text in a.wordings)) for topic in topics}
+    pairs = ((f"id {id}", f"text {normal_form(text)}") for id, of_topic in texts.items() for text in of_topic)
+    joined = linked(pairs)
+    names: dict[str, str] = {}
+    for id in sorted(texts):
+        names.setdefault(joined[f"id {id}"], id)
+    return {id: names[joined[f"id {id}"]] for id in texts}
 
 
 def has_topics(spec: str) -> bool:
