@@ -166,6 +166,25 @@ def test_messages_that_the_template_refuses() -> None:
         render_chat(Strict(), [("system", "Be brief.")])
 
 
+@pytest.mark.parametrize("error", [OverflowError("Range too big"), TypeError("no sum of text and None"), MemoryError()])
+def test_a_template_that_fails_in_another_way(error: Exception) -> None:
+    class Broken(Chat):
+        def apply_chat_template(self, messages: list[dict[str, str]], **options: object) -> str:
+            raise error
+
+    with pytest.raises(InputError, match=f"chat template does not take these messages: {error or 'MemoryError'}"):
+        render_chat(Broken(), [("user", "Is it so?")])
+
+
+def test_a_template_that_leaves_out_the_question() -> None:
+    class Parts(Chat):  # as templates for pictures do, whose messages are lists of parts
+        def apply_chat_template(self, messages: list[dict[str, str]], **options: object) -> str:
+            return "".join(f"<{m['role']}>" for m in messages)
+
+    with pytest.raises(InputError, match="leaves out what the user says"):
+        render_chat(Parts(), [("system", "Be brief."), ("user", "Is it so?")])
+
+
 def test_refusals() -> None:
     with pytest.raises(UnknownNameError, match="did you mean tldr"):
         get_template("tldrr")

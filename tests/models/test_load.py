@@ -268,11 +268,11 @@ def test_a_gguf_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("file", "content", "part"),
     [
-        ("model.safetensors", b"\0", "header too small"),
-        ("model.safetensors", (2**62).to_bytes(8, "little") + b"{}", "header too large"),
+        ("model.safetensors", b"\0" * 7, "describes 2 layers, and its weights have 7 bytes"),
+        ("model.safetensors", (2**62).to_bytes(8, "little") + b"{}" * 5000, "header too large"),
         ("model.safetensors", None, "incomplete metadata"),
         ("tokenizer.json", b"[" * 100_000, "recursion"),
-        ("config.json", {"vocab_size": 10**12}, "other sizes than config.json says"),
+        ("config.json", {"vocab_size": 100}, "other sizes than config.json says"),
         ("config.json", {"hidden_size": "x"}, "ints,but got str"),
         ("config.json", {"num_attention_heads": 0}, "zero"),
     ],
@@ -288,6 +288,38 @@ def test_a_damaged_folder_is_refused_with_one_line(
         load(copy, dtype="fp32", device="cpu")
     assert part in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("described", [{"vocab_size": 10**12}, {"n_layer": 10**6}, {"n_inner": 10**7}])
+def test_a_model_that_its_files_cannot_hold_is_refused_before_it_fills_the_memory(
+    copy: Path, described: dict[str, int]
+) -> None:
+    path = copy / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | described), "utf-8")
+    with pytest.raises(InputError, match=r"describes [\d,]+ (parameters|layers), and its weights have [\d,]+ bytes"):
+        load(copy, dtype="fp32", device="cpu")
+
+
+def test_the_first_part_of_a_gguf_file_is_refused_before_the_others_are_made_up(tmp_path: Path) -> None:
+    gguf = pytest.importorskip("gguf")
+    folder = tiny("qwen2", tmp_path / "qwen2")
+    writer = gguf.GGUFWriter(folder / "model-00001-of-00002.gguf", "qwen2")
+    writer.add_block_count(8)
+    writer.add_context_length(2048)
+    writer.add_embedding_length(8192)
+    writer.add_feed_forward_length(8192)
+    writer.add_head_count(4)
+    writer.add_head_count_kv(2)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_tensor("token_embd.weight", torch.zeros(64, 256).numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(
+        InputError, match=r"describes 4,\d{3},\d{3},\d{3} parameters, and its weights have 65,\d+ bytes"
+    ):
+        load(folder / "model-00001-of-00002.gguf", dtype="fp32", device="cpu")
 
 
 def test_a_tokenizer_of_another_model_is_refused_before_a_text_gets_its_ids(copy: Path) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from veridical.records.errors import InputError
+from veridical.records.errors import InputError, VeridicalError
 from veridical.records.spans import Span
 
 __all__ = ["render_chat"]
@@ -27,19 +27,21 @@ def render_chat(tokenizer: Any, messages: Sequence[tuple[str, str]]) -> tuple[st
         changes messages.
 
     Raises:
-        InputError: The template refuses the roles, or changes a message that contains a special token.
+        InputError: The template refuses the roles, leaves out what the user says, or changes a message that contains a
+            special token.
     """
-    from jinja2 import TemplateError
 
     def apply(contents: Sequence[str]) -> str:
         turns = [{"role": role, "content": text} for (role, _), text in zip(messages, contents, strict=True)]
         try:
             return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
-        except TemplateError as error:
+        except VeridicalError:
+            raise
+        except Exception as error:  # a template is a program of strangers and can fail in any way
             raise InputError(
-                f"the tokenizer's chat template does not take these messages: {error}",
+                f"the tokenizer's chat template does not take these messages: {str(error) or type(error).__name__}",
                 hint="another order of roles, or a model whose template takes it",
-            ) from None
+            ) from error
 
     # the white space around a placeholder shows whether the template strips its messages
     pad = "\t\x0b\t"
@@ -65,4 +67,11 @@ def render_chat(tokenizer: Any, messages: Sequence[tuple[str, str]]) -> tuple[st
             "the chat template changes messages, and one of them holds a special token",
             hint="remove the special token, or use another template",
         )
-    return apply(contents), []
+    text = apply(contents)
+    for i, (role, content) in enumerate(messages):
+        if role == "user" and content.strip() and apply([*contents[:i], f"{content} {i}", *contents[i + 1 :]]) == text:
+            raise InputError(
+                "the tokenizer's chat template leaves out what the user says",
+                hint="a template that takes messages as plain text is needed",
+            )
+    return text, []

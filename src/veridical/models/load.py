@@ -12,6 +12,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,8 @@ _CLASSES: dict[Kind, str] = {
 }
 DTYPES = ("auto", *DTYPE_NAMES.values())
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
+_LAYER_BYTES = 512  # fewer than a layer takes in a file, with the names of its tensors
+_MOST_PER_BYTE = 16  # parameters per byte of a file: quantised ones take at least 1.5 bits, and tied ones count twice
 _HHEM_WEIGHTS = {r"^t5\.": ""}  # from its names of weights to those of transformers' T5ForTokenClassification
 
 
@@ -245,6 +248,8 @@ def _from_files(
     model_class = _CLASSES[kind]
     if rebuilt:
         model_class, weights["key_mapping"] = "T5ForTokenClassification", _HHEM_WEIGHTS
+    if not rebuilt and Path(name_or_path).exists():
+        _check_size(name_or_path, config, getattr(transformers, model_class), trust_remote_code)
     with quiet():
         model, report = getattr(transformers, model_class).from_pretrained(
             folder, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **common, **weights
@@ -252,6 +257,30 @@ def _from_files(
     # nothing here reads a pooler but the head of a classifier
     missing = sorted(key for key in report["missing_keys"] if kind == "classifier" or "pooler" not in key)
     return config, tokenizer, model, kind, missing
+
+
+def _check_size(name_or_path: str, config: Any, model_class: Any, trust_remote_code: bool) -> None:
+    """Raise `InputError` if the configuration describes a model that the files of the weights cannot hold.
+
+    Transformers would first fill the memory with the tensors that the files lack, which may be gigabytes.
+    """
+    import torch
+
+    path = Path(name_or_path)
+    size = sum(file.stat().st_size for file in (path.glob("*.safetensors") if path.is_dir() else [path]))
+    layers = getattr(config.get_text_config(), "num_hidden_layers", None)
+    described = f"{layers:,} layers" if isinstance(layers, int) and layers * _LAYER_BYTES > size else None
+    if described is None:
+        with quiet(), torch.device("meta"):
+            model = model_class.from_config(deepcopy(config), trust_remote_code=trust_remote_code)
+        count = sum(parameter.numel() for parameter in model.parameters())
+        described = f"{count:,} parameters" if count > _MOST_PER_BYTE * size else None
+    if described is not None:
+        raise InputError(
+            f"the model {name_or_path!r} cannot be loaded: it describes {described}, "
+            f"and its weights have {size:,} bytes",
+            hint="the file is incomplete, or one part of several; a whole model is needed",
+        )
 
 
 def _kind_among(config: Any, kinds: tuple[Kind, ...]) -> Kind:
