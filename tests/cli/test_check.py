@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -183,8 +184,9 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(run: Run, tmp_path: Pa
 
 
 def test_wrong_encoding_can_be_named(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "latin.txt").write_bytes("Grüße aus Köln".encode("latin-1"))
-    assert run("check", *OVERLAP, "latin.txt", "latin.txt", "--encoding", "latin-1").returncode == 0
+    for name in ("latin.txt", "source.txt"):
+        (tmp_path / name).write_bytes("Grüße aus Köln".encode("latin-1"))
+    assert run("check", *OVERLAP, "latin.txt", "source.txt", "--encoding", "latin-1").returncode == 0
 
 
 def test_a_closed_pipe(tmp_path: Path) -> None:
@@ -232,3 +234,63 @@ def test_explain_shows_what_the_source_has_instead(run: Run, texts: Path) -> Non
         assert words in explained.stdout
     verified = run("check", "other.txt", "source.txt", "-d", "verify", "--explain")
     assert "instead: The tower is 330 m tall." in verified.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", "bad.txt", "source.txt", "--html", "source.txt"),
+        ("check", "bad.txt", "source.txt", "--junit", "bad.txt"),
+        ("check", "bad.txt", "--must-cover", "source.txt", "--sarif", "./source.txt"),
+        ("check", "bad.txt", "--perspective", "pro=source.txt", "--html", "link.html"),
+        ("check", "cases.jsonl", "--html", "cases.jsonl"),
+        ("revise", "bad.txt", "source.txt", "--checker", "overlap", "--html", "source.txt"),
+    ],
+)
+def test_no_report_overwrites_an_input(
+    texts: Path, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (texts / "cases.jsonl").write_text('{"response": "It is red.", "sources": ["It is grey."]}')
+    (texts / "link.html").symlink_to(texts / "source.txt")
+    before = {path.name: path.read_bytes() for path in texts.iterdir()}
+    monkeypatch.chdir(texts)
+    assert main([*arguments, *(OVERLAP if arguments[0] == "check" else ())]) == 2
+    assert f"veridical: {Path(arguments[-1])} is an input, which would be overwritten" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in texts.iterdir()} == before
+
+
+def test_a_response_is_not_its_own_source(texts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", *OVERLAP, str(texts / "bad.txt"), str(texts / "bad.txt")]) == 2
+    assert "bad.txt is both the response and a source" in capsys.readouterr().err
+    (texts / "rows.csv").write_text("response;sources\nIt is red.;It is grey.\n")
+    assert main(["check", *OVERLAP, str(texts / "rows.csv"), "--source", "response"]) == 2
+    assert "the column 'response' is both the response and a source" in capsys.readouterr().err
+
+
+def test_a_source_of_only_a_byte_order_mark_is_empty(texts: Path) -> None:
+    (texts / "mark.txt").write_bytes(b"\xef\xbb\xbf")
+    assert main(["check", *OVERLAP, str(texts / "bad.txt"), str(texts / "mark.txt")]) == 3
+
+
+@pytest.mark.parametrize("delimiter", ["", ";;", '"', "\n"])
+def test_a_delimiter_that_cannot_be(texts: Path, delimiter: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (texts / "rows.csv").write_text("response;sources\nIt is red.;It is grey.\n")
+    assert main(["check", *OVERLAP, str(texts / "rows.csv"), "--delimiter", delimiter]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"veridical: the delimiter is {delimiter!r} (one character such as ; or |")
+    assert said.count("\n") == 1
+
+
+def test_gzip_data_by_another_name(texts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (texts / "cases.jsonl").write_bytes(gzip.compress(b"{}"))
+    assert main(["check", *OVERLAP, str(texts / "cases.jsonl")]) == 2
+    assert "gzip data, not text (give it a name that ends in .gz)" in capsys.readouterr().err
+
+
+def test_a_report_that_is_a_folder_is_refused_before_anything_is_judged(
+    texts: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["check", *OVERLAP, str(texts / "bad.txt"), str(texts / "source.txt"), "--html", str(texts)]
+    assert main(arguments) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", f"veridical: cannot write {texts}: it is a folder (name a file in it)\n")

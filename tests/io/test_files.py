@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from veridical.io.files import read_bytes, read_text, replacing, write_whole
-from veridical.records.errors import DataError, OutputError
+from veridical.inference.fetched import models_folder
+from veridical.io.files import expanded, read_bytes, read_text, replacing, write_whole
+from veridical.records.errors import DataError, InputError, OutputError
 
 
 def test_a_text_comes_in_as_it_is(tmp_path: Path) -> None:
@@ -125,3 +126,19 @@ def test_a_device_is_written_to_directly() -> None:
 def test_what_cannot_be_written(tmp_path: Path, bad: str) -> None:
     with pytest.raises(OutputError, match="cannot write"):
         write_whole(tmp_path / bad, "x")
+
+
+def test_a_home_folder_that_the_system_does_not_know(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert expanded("~/model") == tmp_path / "model"
+
+    def unknown(path: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", unknown)
+    assert expanded("~nobody/model.gguf") == Path("~nobody/model.gguf")
+    for name in ("VERIDICAL_HOME", "XDG_DATA_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InputError, match="no home folder for models"):
+        models_folder()

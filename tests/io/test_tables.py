@@ -249,3 +249,23 @@ def test_rows_of_parquet_that_are_too_large_are_not_decoded(tmp_path: Path) -> N
     pytest.importorskip("pyarrow.parquet").write_table(table, path)
     with pytest.raises(DataError, match=r"rows of 4.* bytes on average"):
         list(read_cases(path, RowForm(max_bytes=1000)))
+
+
+def test_a_row_of_parquet_that_would_grow_in_memory_is_not_decoded(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    path = tmp_path / "a.parquet"
+    text = arrow.DictionaryArray.from_arrays(arrow.array([0] * 9_001, arrow.int32()), arrow.array(["x" * 1000]))
+    nulls = arrow.nulls(2_000_000, arrow.string())
+    references = arrow.ListArray.from_arrays(arrow.array([0, 1, 9_001, 9_001], arrow.int32()), text)
+    lists = arrow.ListArray.from_arrays(arrow.array([0, 0, 0, 2_000_000], arrow.int32()), nulls)
+    maps = arrow.array([[("a", ["b", "c"])], None, []], arrow.map_(arrow.string(), arrow.list_(arrow.string())))
+    table = arrow.table({"response": ["a", "b", "c"], "sources": references, "more": lists, "maps": maps})
+    pytest.importorskip("pyarrow.parquet").write_table(table, path)
+    assert path.stat().st_size < 10_000
+    rows = tables.parquet_table(path, lambda names: names, max_bytes=200_000)
+    (_, first), (_, second), (_, third) = rows
+    assert first == {"response": "a", "sources": ["x" * 1000], "more": [], "maps": [("a", ["b", "c"])]}
+    for row, place in ((second, 2), (third, 3)):
+        assert isinstance(row, DataError)
+        assert row.message.endswith("more than 400,000 values, or 800,000 bytes of text")
+        assert row.line == place

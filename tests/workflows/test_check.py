@@ -301,3 +301,20 @@ def test_the_plural_is_refused_with_a_hint(function: Callable[..., object]) -> N
 def test_arguments_of_another_type_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         veridical.check("It is red.", ["It is red."], **{"detector": "overlap", **arguments})
+
+
+@pytest.mark.parametrize("cases", [None, 5, "case", [None], [{"response": "It is red.", "sources": ["It is grey."]}]])
+def test_what_is_no_case(cases: Any) -> None:
+    with pytest.raises(InputError, match=r"the cases are of the type|a case is of the type"):
+        list(veridical.check_cases(cases, "overlap"))
+
+
+def test_perspectives_without_names() -> None:
+    with pytest.raises(InputError, match="the perspectives are of the type list"):
+        veridical.check("It is red.", perspectives=["It is grey."], detector="overlap")  # type: ignore[arg-type]
+
+
+def test_a_data_frame_is_no_source() -> None:
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(InputError, match=r"the sources are of the type DataFrame \(give one of its columns\)"):
+        veridical.check("It is red.", pandas.DataFrame({"text": ["It is grey."]}), detector="overlap")

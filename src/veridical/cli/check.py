@@ -131,16 +131,19 @@ def report_files(output: CheckOutputOptions, inputs: InputOptions) -> dict[Path,
     """Return the empty JUnit and SARIF reports that the options name, by file.
 
     Raises:
-        InputError: Two reports name the same file.
-        OutputError: The folder of a report is missing.
+        InputError: Two reports name the same file, or a report would overwrite an input.
+        OutputError: The folder of a report is missing, or a report is a folder.
     """
     from veridical.records.errors import InputError, OutputError
 
+    inputs.check_outputs(output.html, output.junit, output.sarif)
     files = [path for path in (output.html, output.junit, output.sarif) if path is not None]
     if len(set(files)) < len(files):
         raise InputError("two reports are to be written to the same file", hint="name one file for each")
-    for path in files:
-        if not path.parent.is_dir():  # before anything is judged, not after
+    for path in files:  # before anything is judged, not after
+        if path.is_dir():
+            raise OutputError(f"cannot write {path}: it is a folder", hint="name a file in it")
+        if not path.parent.is_dir():
             raise OutputError(f"cannot write {path}: there is no folder {path.parent}", hint="make it first")
     reports: dict[Path, JUnitReport | SarifReport] = {}
     if output.junit is not None:

@@ -148,7 +148,7 @@ class CaseFiles:
     def case(self, must_cover: list[Path] | None = None, perspectives: list[tuple[str, Path]] | None = None) -> Case:
         """Return the case in the files. A source is named after its perspective, or otherwise after its file."""
         from veridical.io.documents import load_document
-        from veridical.io.files import STDIN, read_text
+        from veridical.io.files import STDIN, is_one_of, read_text
         from veridical.records.errors import InputError
         from veridical.records.strings import unique_names
         from veridical.records.types import Source
@@ -159,6 +159,10 @@ class CaseFiles:
         files += [(name, path, name, True) for name, path in perspectives or ()]  # type: ignore[misc]
         if [self.response, *(path for _, path, _, _ in files)].count(STDIN) > 1:
             raise InputError("standard input (-) is named more than once", hint="read only one of the texts from it")
+        if is_one_of(self.response, (path for _, path, _, _ in files)):
+            raise InputError(
+                f"{self.response} is both the response and a source", hint="name the response first, then its sources"
+            )
         text = read_text(self.response, encoding=self.encoding, max_bytes=self.max_bytes)
         names = unique_names([name for name, _, _, _ in files])
         sources = []
@@ -256,6 +260,21 @@ class InputOptions(CaseFiles, ColumnOptions):
         from veridical.io.rows import ENDINGS, ending_of
 
         return self.cases or ending_of(self.response) in ENDINGS
+
+    def check_outputs(self, *outputs: Path | None) -> None:
+        """Check that no output would overwrite an input.
+
+        Raises:
+            InputError: An output is the response, the file of cases or a source.
+        """
+        from veridical.io.files import is_one_of
+        from veridical.records.errors import InputError
+
+        of_perspectives = [Path(text.partition("=")[2]) for text in self.perspective]
+        inputs = [self.response, *self.sources, *self.must_cover, *of_perspectives]
+        for path in outputs:
+            if path is not None and is_one_of(path, inputs):
+                raise InputError(f"{path} is an input, which would be overwritten", hint="name another file")
 
     def form(self) -> RowForm:
         """Return how a file of cases is read."""

@@ -132,6 +132,7 @@ def revise_command(
     from veridical.workflows.revise import revise
     from veridical.workflows.revise.named import make_reviser
 
+    inputs.check_outputs(output.html)
     connection = chat.chosen()
     detector = load_detector(claims.spec(chat.model), connection)
     reviser = make_reviser(revision.reviser, connection, critic=revision.critic)

@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
+from veridical.io.files import expanded
 from veridical.records.errors import InputError, MissingExtraError
 
 __all__ = ["open_database"]
@@ -91,7 +92,7 @@ _SSL = {"disable": False, "allow": None, "prefer": None, "require": True, "verif
 
 def _password_of(host: str, port: int, database: str, user: str) -> str | None:
     """Look up the password in libpq's password file."""
-    path = Path(os.environ.get("PGPASSFILE") or Path.home() / ".pgpass")
+    path = expanded(os.environ.get("PGPASSFILE") or "~/.pgpass")
     wanted = (host, str(port), database, user)
     with suppress(OSError):
         for line in path.read_text("utf-8").splitlines():

@@ -17,6 +17,7 @@ from veridical.inference.catalogue import repository_of
 from veridical.inference.fetched import FILES, find_fetched
 from veridical.inference.hub import HUB_NAME
 from veridical.inference.telemetry import import_without_telemetry
+from veridical.io.files import expanded
 from veridical.io.strict_json import read_object
 from veridical.records.errors import DataError, InputError
 
@@ -65,7 +66,7 @@ def checkpoint_folder(name: str | Path, *, revision: str | None = None) -> Path:
     Raises:
         InputError: There is no such folder, and no such model on this machine.
     """
-    folder = Path(name).expanduser()
+    folder = expanded(name)
     if folder.is_dir():
         return folder
     repository = repository_of(str(name))

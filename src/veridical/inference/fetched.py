@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from veridical.inference.catalogue import Part, catalogue, repository_of
 from veridical.inference.hub import HUB_NAME, Hub, HubFile, Listing, digest_of_file
 from veridical.inference.onnx_runtime import PUBLISHED
-from veridical.io.files import write_whole
+from veridical.io.files import expanded, write_whole
 from veridical.io.strict_json import read_object
 from veridical.records.errors import DataError, InputError, OutputError, UnknownNameError
 
@@ -49,13 +49,15 @@ def models_folder() -> Path:
     """Return the folder of downloaded models: `$VERIDICAL_HOME/models`, or else the system's folder for data."""
     home = os.environ.get("VERIDICAL_HOME")
     if home:
-        return Path(home).expanduser() / "models"
+        return expanded(home) / "models"
     if sys.platform == "win32":
-        data = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        data = expanded(os.environ.get("LOCALAPPDATA") or "~/AppData/Local")
     elif sys.platform == "darwin":
-        data = Path.home() / "Library" / "Application Support"
+        data = expanded("~/Library/Application Support")
     else:
-        data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+        data = expanded(os.environ.get("XDG_DATA_HOME") or "~/.local/share")
+    if data.parts[0] == "~":
+        raise InputError("this user has no home folder for models", hint="name a folder in VERIDICAL_HOME")
     return data / "veridical" / "models"
 
 

@@ -147,10 +147,17 @@ class Columns:
             known: The layout of earlier rows, which is tried first.
 
         Raises:
-            InputError: A named column is missing, or the response is neither named nor recognised.
+            InputError: A named column is missing, the response is neither named nor recognised, or it is also a source.
         """
         for name in self.named:
             _get(row, name)
+        columns, layout = self._resolved(row, known)
+        if columns.response in (*columns.sources, *columns.must_cover):
+            hint = "name the columns with --response and --source"
+            raise InputError(f"the column {columns.response!r} is both the response and a source", hint=hint)
+        return columns, layout
+
+    def _resolved(self, row: Mapping[str, Any], known: str | None) -> tuple[Columns, str | None]:
         row = {name: _opened(value) if name in _OUTER else value for name, value in row.items()}
         ours = replace(
             self,

@@ -59,7 +59,7 @@ def load_document(
         DataError: The file cannot be read, has another format than its extension says, or contains no text.
     """
     data = read_bytes(path, max_bytes=max_bytes)
-    if empty_allowed and not data.strip():
+    if empty_allowed and not data.removeprefix(codecs.BOM_UTF8).strip():
         return Document("")
     return document_of(data, path, encoding=encoding)
 

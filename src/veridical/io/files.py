@@ -9,7 +9,7 @@ import io
 import os
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
@@ -23,6 +23,8 @@ __all__ = [
     "STDIN",
     "check_encoding",
     "decode_text",
+    "expanded",
+    "is_one_of",
     "not_text",
     "open_bytes",
     "open_no_link",
@@ -142,6 +144,22 @@ def decode_text(data: bytes, path: Path, *, encoding: str = "utf-8") -> str:
     return text.removeprefix("\ufeff")
 
 
+def expanded(path: str | Path) -> Path:
+    """Return a path with the home folder in place of "~".
+
+    If the system does not know the home folder, the path stays as it is, so that there is no such file.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
+def is_one_of(path: Path, others: Iterable[Path]) -> bool:
+    """Return whether `path` is the same regular file as one of `others`, perhaps under another name or by a link."""
+    return path.is_file() and any(other.is_file() and path.samefile(other) for other in others)
+
+
 def not_text(encoding: str) -> str:
     """Return the error message for bytes that are not text in `encoding`."""
     return f"not {encoding} text"
@@ -162,7 +180,8 @@ def check_encoding(encoding: str) -> None:
 def _refuse_binary(start: bytes, path: Path) -> None:
     for magic, what in _BINARY.items():
         if start.startswith(magic):
-            raise DataError(f"{what}, not text", path=path, hint=_USUAL_ENDING)
+            hint = "unpack it" if path.suffix == ".gz" else "give it a name that ends in .gz"
+            raise DataError(f"{what}, not text", path=path, hint=hint if what == "gzip data" else _USUAL_ENDING)
 
 
 def _encoding_of(start: bytes, encoding: str) -> str:

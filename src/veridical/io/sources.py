@@ -53,6 +53,8 @@ def as_sources(items: Sources) -> list[Source]:
 
 def listed_sources(items: Sources) -> list[Any]:
     """Return a list of sources unchanged, and put a single source into a list."""
+    if hasattr(items, "iterrows"):  # it would yield the names of its columns
+        raise InputError(f"the sources are of the type {type(items).__name__}", hint="give one of its columns")
     is_one = isinstance(items, str | bytes | Source | Path | Mapping) or _document_text(items) is not None
     if is_one or not isinstance(items, Iterable):
         return [] if items is None else [items]

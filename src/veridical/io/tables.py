@@ -25,7 +25,7 @@ from veridical.io.jsonl import is_text
 from veridical.io.number_formats import shown
 from veridical.io.strict_json import most_values
 from veridical.io.unseen_cells import UnseenCells, unseen_cells
-from veridical.records.errors import DataError, MissingExtraError
+from veridical.records.errors import DataError, InputError, MissingExtraError
 
 __all__ = [
     "DAMAGED_OFFICE_FILE",
@@ -150,7 +150,13 @@ def csv_table(
         strict: Whether text after a closing quote is an error.
         names: The names of the columns, for a table without a header.
         max_bytes: A cell may have at most this many characters, and a line four times as many.
+
+    Raises:
+        InputError: The delimiter cannot stand between two cells.
     """
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n\0'):
+        hint = "one character such as ; or |, and for a tab the file ending .tsv"
+        raise InputError(f"the delimiter is {delimiter!r}", hint=hint)
     with open_text(path, encoding=encoding, newline="") as file:
         try:
             lines = _lines(file, 4 * max_bytes)
@@ -351,7 +357,8 @@ def excel_sheets(data: bytes, path: Path) -> Iterator[ExcelSheet]:
 def parquet_table(path: Path, choose: Choose, *, max_bytes: int = MAX_BYTES) -> Iterator[TableRow]:
     """Yield the rows of a Parquet file. Only the chosen columns are read.
 
-    If the rows of a row group have more than 16 times `max_bytes` on average, the file is refused.
+    If the rows of a row group have more than 16 times `max_bytes` on average, the file is refused. A row with more than
+    400,000 values, or with texts of more than four times `max_bytes`, cannot be read.
     """
     try:
         import pyarrow as arrow
@@ -378,8 +385,14 @@ def parquet_table(path: Path, choose: Choose, *, max_bytes: int = MAX_BYTES) -> 
         columns = list(choose(file.schema_arrow.names))
         try:
             for batch in file.iter_batches(at_once, columns=columns, use_threads=False):
+                is_large = _too_large(batch, max_bytes)
                 for i in range(batch.num_rows):
                     place += 1
+                    # a few kilobytes can hold a list of millions of nulls, or of references to one long text
+                    if is_large and _too_large(batch.slice(i, 1), max_bytes):
+                        message = f"more than {_MOST_VALUES:,} values, or {4 * max_bytes:,} bytes of text"
+                        yield place, DataError(message, path=path, line=place, hint="split it")
+                        continue
                     hint = "write the column as UTF-8 text"
                     values: Any = DataError("not UTF-8 text", path=path, line=place, hint=hint)
                     with suppress(UnicodeDecodeError):
@@ -387,3 +400,28 @@ def parquet_table(path: Path, choose: Choose, *, max_bytes: int = MAX_BYTES) -> 
                     yield place, values
         except (arrow.ArrowException, OSError) as error:
             raise DataError(f"cannot be read on from row {place + 1}: {error}", path=path) from None
+
+
+def _too_large(batch: Any, max_bytes: int) -> bool:
+    """Return whether the rows of a Parquet file would be too large as Python objects."""
+    sizes = [_size_of(column) for column in batch.columns]
+    return sum(count for count, _ in sizes) > _MOST_VALUES or sum(size for _, size in sizes) > 4 * max_bytes
+
+
+def _size_of(column: Any) -> tuple[int, int]:
+    """Return how many values a column of a Parquet file has, those in lists among them, and the bytes of its texts."""
+    from pyarrow import ListArray, StructArray, compute, types
+
+    if types.is_map(column.type):
+        pairs = StructArray.from_arrays([column.keys, column.items], ["key", "value"])
+        column = ListArray.from_arrays(column.offsets, pairs)
+    kind, size = column.type, 0
+    if types.is_nested(kind):
+        inner = column.flatten()
+        sizes = [_size_of(part) for part in (inner if types.is_struct(kind) else [inner])]
+        return len(column) + sum(count for count, _ in sizes), sum(size for _, size in sizes)
+    if types.is_dictionary(kind):
+        size = compute.sum(compute.binary_length(column.dictionary).take(column.indices)).as_py() or 0
+    elif types.is_string(kind) or types.is_binary(kind) or types.is_large_string(kind) or types.is_large_binary(kind):
+        size = compute.sum(compute.binary_length(column)).as_py() or 0
+    return len(column), size

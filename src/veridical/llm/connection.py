@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+from veridical.io.files import expanded
 from veridical.llm.asking import Asking
 from veridical.llm.budget import Budget, Prices
 from veridical.llm.cache import Cached
@@ -129,7 +130,7 @@ class Connection:
         limited = self.max_cost is not None or self.max_calls is not None
         if self.dry_run:
             model = DryRun(name)
-        elif not name.startswith("scripted:") and not (Path(name).expanduser().is_dir() or is_gguf(name)):
+        elif not name.startswith("scripted:") and not (expanded(name).is_dir() or is_gguf(name)):
             model = OpenAIChat(
                 name,
                 base_url=self.base_url,

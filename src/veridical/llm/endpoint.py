@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from veridical.io.files import expanded
 from veridical.records.errors import CannotJudgeError, InputError
 
 __all__ = ["APIS", "OPENAI", "Endpoint", "check_api", "resolve_server", "resolve_url"]
@@ -103,7 +104,7 @@ def resolve_server(
     if key_file is not None:
         path = Path(key_file)
         try:
-            key = path.expanduser().read_text(encoding="utf-8")
+            key = expanded(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             why = getattr(error, "strerror", None) or "not a text"
             raise CannotJudgeError(

@@ -15,6 +15,7 @@ from typing import Any
 from veridical.inference.chat_template import render_chat
 from veridical.inference.local_model import LocalModel
 from veridical.inference.tokenization import tokenize
+from veridical.io.files import expanded
 from veridical.llm.protocol import Failure, Reply, Request, TokenLogprob
 from veridical.models.cached_forward import bytes_per_token, shared_beginnings
 from veridical.models.generation import Generated, generate
@@ -56,7 +57,7 @@ class LocalChat:
     """
 
     def __init__(self, folder: str | Path, *, device: str = "auto", dtype: str = "auto") -> None:
-        self.folder = Path(folder).expanduser()
+        self.folder = expanded(folder)
         self.name = self.folder.name or str(folder)
         self.device = device
         self.dtype = dtype

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from veridical.inference.checkpoint import HHEM
 from veridical.inference.hub import HUB_NAME
 from veridical.inference.local_model import DTYPE_NAMES, Kind, LocalModel, kind_of, positions_of, require_models
-from veridical.io.files import read_text
+from veridical.io.files import expanded, read_text
 from veridical.io.strict_json import quoted, read_object
 from veridical.records.errors import InputError, MissingExtraError, UnknownNameError, VeridicalError
 
@@ -94,7 +94,7 @@ def load(
         raise UnknownNameError("dtype", dtype, DTYPES)
     if device != "auto" and not _DEVICE.fullmatch(device):
         raise UnknownNameError("device", device, ("auto", "cpu", "cuda", "cuda:0", "mps"))
-    folder = Path(spec).expanduser()
+    folder = expanded(spec)
     name_or_path = str(folder.resolve()) if folder.exists() else str(spec)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
@@ -129,7 +129,7 @@ def load(
 
 def is_gguf(name_or_path: str | Path) -> bool:
     """Check whether `name_or_path` is a file whose name ends in .gguf."""
-    file = Path(name_or_path).expanduser()
+    file = expanded(name_or_path)
     return file.suffix.lower() == ".gguf" and file.is_file()
 
 

@@ -154,6 +154,9 @@ def make_case(
     for name, text in (("response", response), ("question", question)):
         if not isinstance(text, str | None):
             raise InputError(f"the {name} is of the type {type(text).__name__}", hint="give its text, or None")
+    if not isinstance(perspectives, Mapping | None):
+        hint = "a dict from names to sources, such as {'pro': ['It is cheap.']}"
+        raise InputError(f"the perspectives are of the type {type(perspectives).__name__}", hint=hint)
     passages, to_cover = listed_sources(sources), listed_sources(must_cover)
     pairs = [(name, each) for name, items in (perspectives or {}).items() for each in as_sources(items)]
     ids = unique_names(name for name, _ in pairs)
@@ -179,16 +182,25 @@ def check_cases(
     The cases are read lazily, in small batches, and the results come in the same order. If an argument is wrong, the
     error is raised at once, before the first case is read. To get the salience maps of the cases, pass a list as
     `maps`, and the maps are added to it.
+
+    Raises:
+        InputError: A detector is unknown, a threshold is out of range, or a case is not a `Case`.
     """
     from veridical.detectors import load_detector, load_each
 
     detectors = load_each(detector)
     reader = load_detector("default") if causes else None
     check_thresholds(threshold, flag_over)
+    if not isinstance(cases, Iterable):
+        raise InputError(f"the cases are of the type {type(cases).__name__}", hint="give a list of Case objects")
 
     def results() -> Iterator[Checked]:
         remaining = iter(cases)
         while batch := list(islice(remaining, BATCH)):
+            for each in batch:
+                if not isinstance(each, Case):
+                    hint = "make it as Case(id, response, sources), or read a file with veridical.io.rows.read_cases"
+                    raise InputError(f"a case is of the type {type(each).__name__}", hint=hint)
             columns = [judge_with_maps(each, batch) for each in detectors]
             decided = decide_batch(batch, detectors, columns, threshold=threshold, flag_over=flag_over, explain=explain)
             if maps is not None:
