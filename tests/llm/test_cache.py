@@ -61,7 +61,7 @@ OTHER: list[Request] = [
     ask("x", stop=("a",)),
     ask("x", seed=0),
     ask("x", prompt="v2"),
-    ask("x", continuation=" Yes"),
+    ask("x", prefill="Yes"),
     Request((Message("system", "x"),)),
     Request((Message("user", "x"), Message("user", ""))),
 ]
@@ -72,6 +72,7 @@ def test_everything_that_decides_a_reply_is_in_the_key() -> None:
     keys += [request_key(ask("x"), about) for about in ({"model": "n"}, {"model": "m", "server": "http://b"})]
     assert len(set(keys)) == len(keys)
     assert request_key(ask("x", stage="another"), {"model": "m"}) == keys[0]
+    assert keys[0].startswith("51231512c7f5decc"), "stored replies would be paid for again"
 
 
 def test_replies_of_the_same_name_on_another_server_are_kept_apart(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from tests.llm.loopback import ask
 from veridical.llm.cache import Cached
 from veridical.llm.openai import OpenAIChat
 from veridical.llm.protocol import Failure, Reply
-from veridical.llm.reply_parser import continuation_probability, yes_probability
+from veridical.llm.reply_parser import yes_probability
 
 pytest.importorskip("openai")
 pytestmark = pytest.mark.realserver
@@ -70,18 +70,13 @@ def running(command: list[str], port: int, log: Path) -> Iterator[str]:
             process.wait(20)
 
 
-@contextmanager
-def llama_server(folder: Path, *options: str) -> Iterator[str]:
-    run, port, model = python("LLAMA_PYTHON"), free_port(), str(folder / "tiny.gguf")
-    subprocess.run([run, str(GGUF), model, *options], check=True, capture_output=True)
-    command = [run, "-m", "llama_cpp.server", "--model", model, "--host", "127.0.0.1", "--port", str(port)]
-    with running([*command, "--logits_all", "True", "--n_ctx", "512"], port, folder / "log") as url:
-        yield url
-
-
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with llama_server(tmp_path_factory.mktemp("llama")) as url:
+    folder = tmp_path_factory.mktemp("llama")
+    run, port, model = python("LLAMA_PYTHON"), free_port(), str(folder / "tiny.gguf")
+    subprocess.run([run, str(GGUF), model], check=True, capture_output=True)
+    command = [run, "-m", "llama_cpp.server", "--model", model, "--host", "127.0.0.1", "--port", str(port)]
+    with running([*command, "--logits_all", "True", "--n_ctx", "512"], port, folder / "log") as url:
         yield url
 
 
@@ -119,32 +114,6 @@ def test_probabilities_are_those_of_the_raw_log_probabilities(llama: str, tmp_pa
         assert sum(exp(p) for p in top.values()) < 1
         assert reply.usage.prompt_tokens == raw["usage"]["prompt_tokens"] > 0
     assert compared >= 10
-
-
-def test_a_given_text_is_as_probable_as_when_it_is_generated(tmp_path: Path) -> None:
-    with llama_server(tmp_path, "begin") as url:
-        chat = OpenAIChat("tiny", base_url=url, api="completions")
-        questions = [f"Is claim {i} so?\nSupported:" for i in range(40)]
-        generated = chat.chat([ask(question, max_tokens=1, top_logprobs=5) for question in questions])
-        compared = 0
-        for question, first in zip(questions, generated, strict=True):
-            if not isinstance(first, Reply) or not first.text.isascii():  # a random model says anything
-                continue
-            [scored] = chat.chat([ask(question, continuation=first.text)])
-            if not isinstance(scored, Reply) or len(scored.tokens or ()) != 1:  # other tokens for the same text
-                continue
-            assert first.tokens is not None
-            probability = continuation_probability(scored, first.text)
-            assert probability == pytest.approx(exp(first.tokens[0].logprob), rel=1e-3)
-            compared += 1
-        assert compared >= 5
-
-
-def test_without_a_begin_token_llama_shifts_what_it_scores_and_is_refused(llama: str) -> None:
-    chat = OpenAIChat("tiny", base_url=llama, api="completions")
-    [outcome] = chat.chat([ask("Is it so?\nSupported:", continuation=" Yes")])
-    assert isinstance(outcome, Failure)
-    assert "shifted by one" in outcome.reason
 
 
 def test_a_prompt_beyond_the_context_is_a_failure_of_its_own(llama: str) -> None:

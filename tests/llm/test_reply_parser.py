@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from veridical.llm.protocol import Reply, TokenLogprob
 from veridical.llm.reply_parser import (
-    continuation_probability,
     json_object,
     labelled,
     listed,
@@ -186,13 +185,6 @@ def test_alternatives_with_the_same_text_add_up() -> None:
 def test_without_alternatives_the_chosen_token_is_as_likely_as_it_says(word: str) -> None:
     for alone in (TokenLogprob(word, log(0.6)), top((word, log(0.6)))):
         assert yes_probability(reply(alone)) == pytest.approx(0.6 if word == "Yes" else 0.4)
-
-
-def test_the_probability_of_a_given_text_is_that_of_all_its_tokens() -> None:
-    tokens = (TokenLogprob(" Y", log(0.5)), TokenLogprob("es", log(0.5)))
-    assert continuation_probability(Reply(" Yes", tokens), " Yes") == pytest.approx(0.25)
-    assert continuation_probability(Reply(" No", tokens), " Yes") is None, "a model that generated instead"
-    assert continuation_probability(Reply(" Yes"), " Yes") is None
 
 
 def test_white_space_before_the_answer_is_passed_over() -> None:

@@ -1,7 +1,4 @@
-"""Write a tiny random Llama as GGUF: `python tiny_gguf.py tiny.gguf [begin]` (needs gguf, tokenizers and numpy).
-
-With `begin` every prompt gets a begin token.
-"""
+"""Write a tiny random Llama as GGUF: `python tiny_gguf.py tiny.gguf` (needs gguf, tokenizers and numpy)."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ def tokenizer() -> dict[str, object]:
     return dict(json.loads(built.to_str())["model"])
 
 
-def main(path: str, begin_token: bool) -> None:
+def main(path: str) -> None:
     model = tokenizer()
     vocab: dict[str, int] = model["vocab"]  # type: ignore[assignment]
     merges: list[str | list[str]] = model["merges"]  # type: ignore[assignment]
@@ -52,7 +49,7 @@ def main(path: str, begin_token: bool) -> None:
     writer.add_token_types([3 if i < 3 else 1 for i in range(len(tokens))])
     writer.add_token_merges([m if isinstance(m, str) else " ".join(m) for m in merges])
     writer.add_bos_token_id(1)
-    writer.add_add_bos_token(begin_token)
+    writer.add_add_bos_token(False)
     writer.add_eos_token_id(2)
     writer.add_pad_token_id(0)
     writer.add_chat_template(TEMPLATE)
@@ -80,4 +77,4 @@ def main(path: str, begin_token: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], "begin" in sys.argv[2:])
+    main(sys.argv[1])

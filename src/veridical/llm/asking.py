@@ -48,7 +48,14 @@ class Asking:
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
         """Answer each request with one reply or failure, in order."""
-        wanted = [self._adapted(request) for request in requests]
+        wanted = [
+            replace(
+                request,
+                max_tokens=self.max_tokens or request.max_tokens,
+                temperature=request.temperature or self.temperature or 0.0,
+            )
+            for request in requests
+        ]
         outcomes = self.model.chat(wanted)
         if self.max_tokens is not None:
             return outcomes
@@ -58,15 +65,6 @@ class Asking:
             usage = Usage.total([outcomes[i].usage, outcome.usage]) or Usage()
             outcomes[i] = replace(outcome, usage=usage)
         return outcomes
-
-    def _adapted(self, request: Request) -> Request:
-        if request.continuation is not None:
-            return request
-        return replace(
-            request,
-            max_tokens=self.max_tokens or request.max_tokens,
-            temperature=request.temperature or self.temperature or 0.0,
-        )
 
 
 def _is_cut(request: Request, outcome: Reply | Failure) -> bool:

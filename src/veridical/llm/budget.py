@@ -26,8 +26,6 @@ def most_tokens(request: Request) -> tuple[int, int]:
     (34, 5)
     """
     size = sum(len(m.content.encode("utf-8", "replace")) + 16 for m in request.messages)  # 16: template marks
-    if request.continuation is not None:
-        return size + 16 + len(request.continuation.encode("utf-8", "replace")), 1
     return size + 16, request.max_tokens
 
 

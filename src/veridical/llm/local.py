@@ -85,9 +85,6 @@ class LocalChat:
             model = self._load()
         groups: dict[tuple[Any, ...], list[tuple[int, list[int]]]] = {}
         for i, request in enumerate(requests):
-            if request.continuation is not None:
-                yield i, Failure("a model in a local folder does not score a given text", "unsupported", False)
-                continue
             try:
                 prompt = self._prompt(model, request)
             except InputError as error:

@@ -51,8 +51,7 @@ class OpenAIChat:
     """Asks a chat model on an OpenAI-compatible server. Nothing is read or sent before the first `chat`.
 
     Use `api="completions"` for base models. Messages are then joined into one text (`prompts.plain_prompt`). If they
-    contain few-shot examples, an answer ends at a blank line unless the request has a `stop`. This interface can also
-    score a `Request.continuation`.
+    contain few-shot examples, an answer ends at a blank line unless the request has a `stop`.
 
     Args:
         model: The name of the model on the server.
@@ -224,10 +223,6 @@ class OpenAIChat:
 
     def _ask(self, request: Request) -> Reply | Failure:
         """Send a request as often as needed, within retries, budget and rate limit, and return its outcome."""
-        if request.continuation is not None and self._api != "completions":
-            return Failure(
-                "the chat interface cannot score a given text: use the API completions", "unsupported", False
-            )
         if request.prefill:
             return Failure("the interface cannot continue a given text", "unsupported", False)
         failures = 0
@@ -277,7 +272,7 @@ class OpenAIChat:
                     body = client.post(path, body=sent, cast_to=bytes)
             except openai.APIStatusError as error:
                 fewer = self._without_rejected(accepted, sent, error)
-                if fewer is None or (request.continuation is not None and "logprobs" in fewer.without):
+                if fewer is None:
                     return self._refused(server, error), retry_after(error.response.headers)
                 accepted = fewer
                 continue
@@ -299,7 +294,7 @@ class OpenAIChat:
                     self._accepted.without | accepted.without,
                     min(self._accepted.alternatives, accepted.alternatives),
                 )
-            return read_response(body, request, api=self._api, cost_of=self.budget.cost_of, scrub=server.scrub), None
+            return read_response(body, api=self._api, cost_of=self.budget.cost_of, scrub=server.scrub), None
 
     def _body(self, request: Request, accepted: _Accepted) -> dict[str, Any]:
         """Build the JSON body for `request`, with only the parameters that the server accepts."""
@@ -308,7 +303,7 @@ class OpenAIChat:
         if self._api == "chat":
             body["messages"] = [{"role": m.role, "content": m.content} for m in request.messages]
         else:
-            body["prompt"] = plain_prompt(request.messages) + (request.continuation or "")
+            body["prompt"] = plain_prompt(request.messages)
         body |= {"temperature": request.temperature, "max_tokens": request.max_tokens}
         stop = request.stop
         if self._api == "completions" and any(m.role == "assistant" for m in request.messages):
@@ -317,11 +312,7 @@ class OpenAIChat:
             body["stop"] = list(stop)
         if request.seed is not None:
             body["seed"] = request.seed
-        if request.continuation is not None:
-            # some servers read max_tokens 0 as "no limit", so let them generate one token and ignore it
-            body |= {"echo": True, "max_tokens": 1, "logprobs": max(1, alternatives or 0)}
-            body.pop("stop", None)
-        elif alternatives is not None and self._api == "completions":
+        if alternatives is not None and self._api == "completions":
             body["logprobs"] = alternatives
         elif alternatives is not None:
             body["logprobs"] = True
@@ -350,9 +341,8 @@ class OpenAIChat:
             rejected = "logprobs"
         if rejected in ("top_logprobs", "logprobs"):
             alternatives = int(sent.get("top_logprobs", sent["logprobs"] if self._api == "completions" else 0))
-            least = 0 if not sent.get("echo") else 1
             for fewer in FEWER_ALTERNATIVES:
-                if least <= fewer < alternatives:
+                if fewer < alternatives:
                     return replace(accepted, alternatives=fewer)
             rejected = "logprobs"
         return None if rejected is None else replace(accepted, without=accepted.without | {rejected})

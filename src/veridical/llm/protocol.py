@@ -54,8 +54,6 @@ class Request:
         seed: The seed for sampling. None leaves the choice to the server.
         stage: What the call is for, such as "split" or "revise", so that cost can be counted by stage. Not sent.
         prompt: The hash of the prompt files from which the messages were made. Not sent, but part of the cache key.
-        continuation: An answer to score instead of generating one. The reply holds this text with the log-probabilities
-            of its tokens. Only `OpenAIChat` with `api="completions"` can do this.
         prefill: How the answer begins. The model continues from there, and the reply holds only the new text. Only
             `LocalChat` can do this.
 
@@ -71,7 +69,6 @@ class Request:
     seed: int | None = None
     stage: str = ""
     prompt: str = ""
-    continuation: str | None = None
     prefill: str = ""
 
     def __post_init__(self) -> None:
@@ -85,8 +82,6 @@ class Request:
             raise InputError(f"max_tokens is {self.max_tokens}", hint="at least 1")
         if self.top_logprobs is not None and not 0 <= self.top_logprobs <= 20:
             raise InputError(f"top_logprobs is {self.top_logprobs}", hint="from 0 to 20, or None")
-        if self.continuation is not None and not self.continuation.strip():
-            raise InputError("the continuation of a request is empty", hint="the text to score, or None")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +126,8 @@ class Failure:
         kind: The kind of failure, for counting: "budget" (not sent, because the budget is spent), "timeout",
             "connection", "rate_limit", "server", "rejected" (the server calls the request wrong), "malformed" (the
             answer breaks the protocol), "refusal", "empty", "cut" (at max_tokens before an answer), "auth" (the key was
-            refused), "context" (longer than the model's context), "unsupported" (the model cannot score or continue a
-            given text), or "script" (a scripted model has no answer).
+            refused), "context" (longer than the model's context), "unsupported" (the model cannot continue a given
+            text), or "script" (a scripted model has no answer).
         retryable: Whether the same call may succeed later.
         usage: What the failed call cost.
     """

@@ -20,7 +20,6 @@ from veridical.records.errors import WireError
 from veridical.records.strings import answer_start
 
 __all__ = [
-    "continuation_probability",
     "json_object",
     "labelled",
     "labelled_values",
@@ -171,20 +170,6 @@ def yes_probability(
     if masses is None or sum(masses) <= least_mass:
         return None
     return masses[0] / (masses[0] + masses[1])
-
-
-def continuation_probability(reply: Reply, continuation: str) -> float | None:
-    """Return the probability, in [0, 1], of a continuation that a model scored (`Request.continuation`).
-
-    Return None if the reply has another text or no log-probabilities.
-
-    >>> from veridical.llm.protocol import TokenLogprob
-    >>> continuation_probability(Reply(" Yes", (TokenLogprob(" Yes", 0.0),)), " Yes")
-    1.0
-    """
-    if reply.text != continuation or not reply.tokens:
-        return None
-    return exp(min(0.0, sum(token.logprob for token in reply.tokens)))
 
 
 def labelled(text: str, label: str) -> str | None:

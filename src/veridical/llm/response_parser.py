@@ -12,8 +12,7 @@ from collections.abc import Callable
 from math import isnan
 from typing import Any
 
-from veridical.llm.prompts import plain_prompt
-from veridical.llm.protocol import Failure, Reply, Request, TokenLogprob
+from veridical.llm.protocol import Failure, Reply, TokenLogprob
 from veridical.records.strings import shorten, visible
 from veridical.records.types import Usage
 
@@ -26,29 +25,25 @@ _HALF_PAIR = re.compile("[\ud800-\udfff]")  # half a surrogate pair is not valid
 
 def read_response(
     body: bytes,
-    request: Request,
     *,
     api: str = "chat",
     cost_of: Callable[[int, int], float | None] = lambda prompt_tokens, completion_tokens: None,
     scrub: Callable[[str], str] = lambda text: text,
 ) -> Reply | Failure:
-    """Read the reply to a request from the body of an HTTP response.
+    """Read the reply from the body of an HTTP response.
 
     HTML, incomplete JSON, a body without choices or content, or a refusal becomes a failure that says so. If the
     log-probabilities are malformed, they are all dropped.
 
     Args:
         body: The raw bytes of the body.
-        request: The request that was sent.
         api: "chat" or "completions".
         cost_of: A function that returns what prompt and completion tokens cost, or None if the cost is not known.
         scrub: A function that removes secrets from the server's texts.
 
-    >>> from veridical.llm.protocol import Message
-    >>> request = Request((Message("user", "Is it so?"),))
-    >>> read_response(b'{"choices": [{"message": {"content": "Yes"}, "finish_reason": "stop"}]}', request).text
+    >>> read_response(b'{"choices": [{"message": {"content": "Yes"}, "finish_reason": "stop"}]}').text
     'Yes'
-    >>> read_response(b"<html>", request).reason
+    >>> read_response(b"<html>").reason
     'the server answered with HTML, not JSON'
     """
     try:
@@ -64,7 +59,7 @@ def read_response(
         return Failure(problem, "malformed", True, Usage(1))
     if not isinstance(document, dict):
         return Failure("the server's JSON is not an object", "malformed", True, Usage(1))
-    return _read_document(document, request, api, _usage(document.get("usage"), cost_of), scrub)
+    return _read_document(document, api, _usage(document.get("usage"), cost_of), scrub)
 
 
 def _usage(counts: Any, cost_of: Callable[[int, int], float | None]) -> Usage:
@@ -76,9 +71,7 @@ def _usage(counts: Any, cost_of: Callable[[int, int], float | None]) -> Usage:
     return Usage(1)
 
 
-def _read_document(
-    document: dict[str, Any], request: Request, api: str, usage: Usage, scrub: Callable[[str], str]
-) -> Reply | Failure:
+def _read_document(document: dict[str, Any], api: str, usage: Usage, scrub: Callable[[str], str]) -> Reply | Failure:
     """Read the reply from the JSON of an answer."""
     if document.get("error"):
         return Failure(f"the server says: {_one_line(document['error'], scrub)}", "server", True, usage)
@@ -88,11 +81,9 @@ def _read_document(
     choice = choices[0]
     finish = choice.get("finish_reason")
     finish = scrub(finish) if isinstance(finish, str) else ""
-    tokens = _tokens(choice.get("logprobs"), api, echo=request.continuation is not None)
+    tokens = _tokens(choice.get("logprobs"), api)
     if api == "completions":
         content = choice.get("text")
-        if request.continuation is not None:
-            return _scored(request, content, tokens, usage)
     else:
         message = choice.get("message")
         if not isinstance(message, dict):
@@ -114,11 +105,10 @@ def _read_document(
     return Reply(scrub(text), tokens, usage, finish)
 
 
-def _tokens(logprobs: Any, api: str, *, echo: bool) -> TokenLogprobs | None:
+def _tokens(logprobs: Any, api: str) -> TokenLogprobs | None:
     """Read the tokens of an answer. Return None if they are missing or malformed.
 
-    The chat interface gives one entry per token, and the completions interface gives parallel lists. With `echo`, the
-    first token has no log-probability.
+    The chat interface gives one entry per token, and the completions interface gives parallel lists.
     """
     try:
         if api == "chat":
@@ -128,8 +118,6 @@ def _tokens(logprobs: Any, api: str, *, echo: bool) -> TokenLogprobs | None:
         else:
             pairs = list(zip(logprobs["tokens"], logprobs["token_logprobs"], strict=True))
             tops = [list((top or {}).items()) for top in logprobs.get("top_logprobs") or [None] * len(pairs)]
-            if echo and pairs and pairs[0][1] is None:
-                pairs[0] = (pairs[0][0], 0.0)
         tokens = [
             TokenLogprob(*_pair(*pair), tuple(_pair(*other) for other in top))
             for pair, top in zip(pairs, tops, strict=True)
@@ -144,39 +132,6 @@ def _pair(token: object, logprob: object) -> tuple[str, float]:
     if not isinstance(token, str) or not isinstance(logprob, int | float) or isnan(logprob):
         raise ValueError(token)
     return token, float(logprob)
-
-
-def _scored(request: Request, echoed: object, tokens: TokenLogprobs | None, usage: Usage) -> Reply | Failure:
-    """Make a reply from the request's continuation and its tokens, which stand at the end of the echoed prompt.
-
-    The server generates one more token after the continuation. If that token is missing from the list, every
-    log-probability belongs to the next position, and the outcome is a failure (llama.cpp's Python server does this for
-    models without a begin token). Texts are compared without blanks and the marks that stand for them, because servers
-    that decode tokens one by one may lose both.
-    """
-    continuation = request.continuation or ""
-    if tokens is None or not isinstance(echoed, str) or plain_prompt(request.messages) + continuation not in echoed:
-        return Failure("the server cannot score a given text", "unsupported", False, usage)
-    bare_continuation = _bare(continuation)
-    for end in (len(tokens) - 1, len(tokens)):
-        start, text = end, ""
-        while start > 0 and len(_bare(text)) < len(bare_continuation):
-            start -= 1
-            text = tokens[start].token + text
-        while start > 1 and len(text) < len(continuation) and not _bare(tokens[start - 1].token):
-            start -= 1  # the blank before the continuation is a separate token
-            text = tokens[start].token + text
-        if _bare(text) == bare_continuation and start > 0:
-            if end == len(tokens):
-                reason = "the server leaves out the last token: its log-probabilities are shifted by one"
-                return Failure(reason, "unsupported", False, usage)
-            return Reply(continuation, tokens[start:end], usage)
-    return Failure("the given text does not begin and end with tokens of the model", "unsupported", False, usage)
-
-
-def _bare(text: str) -> str:
-    """Remove white space from `text`, and the marks that vocabularies write in place of white space."""
-    return "".join(text.replace("▁", "").replace("Ġ", "").split())
 
 
 def _one_line(value: object, scrub: Callable[[str], str]) -> str:
