@@ -14,7 +14,7 @@ from veridical.llm.budget import Budget
 from veridical.llm.connection import Connection
 from veridical.llm.openai import OpenAIChat
 from veridical.llm.protocol import Failure, Message, Reply, Request, TokenLogprob
-from veridical.llm.reply_parser import yes_probability
+from veridical.llm.reply_parser import yes_no_mass
 from veridical.records.errors import InputError
 from veridical.records.types import Case, Source
 
@@ -49,7 +49,7 @@ def test_few_shot_examples_become_one_prompt_and_the_next_token_is_read() -> Non
     sent = {"model": "base", "prompt": PROMPT, "temperature": 0.0, "max_tokens": 1, "stop": ["\n\n"], "logprobs": 3}
     assert server.asked == [sent]
     assert isinstance(reply, Reply)
-    assert yes_probability(reply) == pytest.approx(0.8)
+    assert yes_no_mass(reply) == pytest.approx((0.4, 0.1))
     assert reply.usage.cost == pytest.approx(11e-6)
 
 

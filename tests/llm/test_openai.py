@@ -21,7 +21,7 @@ from veridical.llm.budget import Budget
 from veridical.llm.cache import Cached
 from veridical.llm.openai import OpenAIChat
 from veridical.llm.protocol import Failure, Reply, TokenLogprob
-from veridical.llm.reply_parser import yes_probability
+from veridical.llm.reply_parser import yes_no_mass
 from veridical.records.errors import CannotJudgeError, InputError
 
 pytest.importorskip("openai")
@@ -390,7 +390,7 @@ def test_a_server_that_knows_no_alternatives_still_gives_log_probabilities() -> 
     with serving(script) as server:
         [reply] = model(server).chat([ask("x", top_logprobs=10)])
     assert isinstance(reply, Reply)
-    assert yes_probability(reply) == pytest.approx(0.6)
+    assert yes_no_mass(reply) == pytest.approx((0.6, 0.4))
 
 
 def test_a_request_that_is_wrong_anyway_does_not_cost_the_log_probabilities() -> None:

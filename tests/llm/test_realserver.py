@@ -25,7 +25,7 @@ from tests.llm.loopback import ask
 from veridical.llm.cache import Cached
 from veridical.llm.openai import OpenAIChat
 from veridical.llm.protocol import Failure, Reply
-from veridical.llm.reply_parser import yes_probability
+from veridical.llm.reply_parser import yes_no_mass
 
 pytest.importorskip("openai")
 pytestmark = pytest.mark.realserver
@@ -109,7 +109,7 @@ def test_probabilities_are_those_of_the_raw_log_probabilities(llama: str, tmp_pa
             continue
         yes, no = words[:2]  # a random model says anything; two of its words stand for Yes and No
         mass = [sum(exp(p) for t, p in top.items() if t.strip().lower() == word) for word in (yes, no)]
-        assert yes_probability(reply, yes=(yes,), no=(no,)) == pytest.approx(mass[0] / sum(mass), abs=1e-6)
+        assert yes_no_mass(reply, yes=(yes,), no=(no,)) == pytest.approx(mass, abs=1e-6)
         compared += 1
         assert sum(exp(p) for p in top.values()) < 1
         assert reply.usage.prompt_tokens == raw["usage"]["prompt_tokens"] > 0
@@ -138,6 +138,6 @@ def test_a_server_without_log_probabilities_is_noticed(tmp_path: Path) -> None:
         [reply] = chat.chat([ask("Is it so?", max_tokens=4, top_logprobs=3)])
         assert isinstance(reply, Reply), reply
         assert reply.tokens is None
-        assert yes_probability(reply) is None
+        assert yes_no_mass(reply) is None
         assert chat.logprobs is False
         assert any("log-probabilities" in note or "logprobs" in note for note in chat.notes)

@@ -19,7 +19,7 @@ from veridical.llm.reply_parser import (
     quotes,
     strip_reasoning,
     yes_no,
-    yes_probability,
+    yes_no_mass,
 )
 from veridical.llm.scripted import yes_no_reply
 
@@ -161,36 +161,36 @@ def top(*pairs: tuple[str, float]) -> TokenLogprob:
 
 
 @given(st.floats(0.001, 0.999), st.floats(0.001, 1.0))
-def test_the_probability_is_the_one_that_was_meant(probability: float, mass: float) -> None:
-    assert yes_probability(yes_no_reply(probability, mass=mass)) == pytest.approx(probability)
+def test_the_probabilities_are_those_that_were_meant(probability: float, mass: float) -> None:
+    meant = (probability * mass, (1 - probability) * mass)
+    assert yes_no_mass(yes_no_reply(probability, mass=mass)) == pytest.approx(meant)
 
 
 def test_variants_add_up_and_the_chosen_token_counts_once() -> None:
     token = TokenLogprob(
         " yes", log(0.2), (("Yes", log(0.4)), (" yes", log(0.2)), ("NO", log(0.2)), ("Maybe", log(0.1)))
     )
-    assert yes_probability(reply(token)) == pytest.approx(0.75)
+    assert yes_no_mass(reply(token)) == pytest.approx((0.6, 0.2))
     sampled = TokenLogprob("No", log(0.1), (("Yes", log(0.3)),))
-    assert yes_probability(reply(sampled)) == pytest.approx(0.75)
+    assert yes_no_mass(reply(sampled)) == pytest.approx((0.3, 0.1))
 
 
 def test_alternatives_with_the_same_text_add_up() -> None:
     token = top(("No", log(0.50)), ("Yes", log(0.45)), ("Yes", log(0.01)))  # "▁Yes" and "Yes", decoded one by one
-    assert yes_probability(reply(token)) == pytest.approx(0.46 / 0.96)
+    assert yes_no_mass(reply(token)) == pytest.approx((0.46, 0.5))
     other_yes = TokenLogprob("Yes", log(0.01), (("No", log(0.50)), ("Yes", log(0.45))))
-    assert yes_probability(reply(other_yes)) == pytest.approx(0.46 / 0.96)
+    assert yes_no_mass(reply(other_yes)) == pytest.approx((0.46, 0.5))
 
 
 @pytest.mark.parametrize("word", ["Yes", "No"])
 def test_without_alternatives_the_chosen_token_is_as_likely_as_it_says(word: str) -> None:
     for alone in (TokenLogprob(word, log(0.6)), top((word, log(0.6)))):
-        assert yes_probability(reply(alone)) == pytest.approx(0.6 if word == "Yes" else 0.4)
+        assert yes_no_mass(reply(alone)) == pytest.approx((0.6, 0.4) if word == "Yes" else (0.4, 0.6))
 
 
 def test_white_space_before_the_answer_is_passed_over() -> None:
-    assert yes_probability(reply("\n", " **", "— ", "Ġ", top(("▁Yes", log(0.3)), ("ĠNo", log(0.1))))) == pytest.approx(
-        0.75
-    )
+    answer = reply("\n", " **", "— ", "Ġ", top(("▁Yes", log(0.3)), ("ĠNo", log(0.1))))
+    assert yes_no_mass(answer) == pytest.approx((0.3, 0.1))
 
 
 @pytest.mark.parametrize(
@@ -206,13 +206,7 @@ def test_white_space_before_the_answer_is_passed_over() -> None:
     ],
 )
 def test_no_probability_where_none_was_given(answer: Reply) -> None:
-    assert yes_probability(answer) is None
-
-
-def test_an_answer_that_was_about_to_be_something_else_can_be_left_out() -> None:
-    stray = reply(top(("The", log(0.99)), ("Yes", log(0.001))))
-    assert yes_probability(stray) == 1.0
-    assert yes_probability(stray, least_mass=0.01) is None
+    assert sum(yes_no_mass(answer) or ()) == 0
 
 
 def test_labelled() -> None:
@@ -252,7 +246,8 @@ def test_nothing_raises_and_nothing_is_invented(text: str) -> None:
     for item in [*listed(text), *numbered(text).values(), labelled(text, "Supported") or ""]:
         assert " ".join(item.split()) in flat
     tokens = tuple(TokenLogprob(piece, -1.0) for piece in text.split())
-    assert yes_probability(Reply(text, tokens)) in (None, exp(-1.0), 1 - exp(-1.0))
+    chosen, other = exp(-1.0), 1 - exp(-1.0)
+    assert yes_no_mass(Reply(text, tokens)) in (None, (0, 0), (chosen, other), (other, chosen))
 
 
 ANSWERS = st.lists(

@@ -29,7 +29,6 @@ __all__ = [
     "strip_reasoning",
     "yes_no",
     "yes_no_mass",
-    "yes_probability",
 ]
 
 YES, NO = ("yes",), ("no",)
@@ -148,28 +147,6 @@ def _answer_tokens(reply: Reply) -> Sequence[TokenLogprob]:
         return tokens if answer == reply.text.lstrip() else ()
     ends = accumulate(len(token.token) for token in tokens)
     return [token for token, end in zip(tokens, ends, strict=True) if end > start]
-
-
-def yes_probability(
-    reply: Reply, yes: Sequence[str] = YES, no: Sequence[str] = NO, *, least_mass: float = 0.0
-) -> float | None:
-    """Return P(yes) / (P(yes) + P(no)) for the first token of the answer (George and Stuhlmüller 2023, §2.2).
-
-    Args:
-        reply: The reply. Only its log-probabilities are used.
-        yes: The words for yes.
-        no: The words for no.
-        least_mass: The value in [0, 1] that P(yes) + P(no) must exceed. If it does not, the model was about to say
-            something else.
-
-    Returns:
-        The probability in [0, 1]. None if the server gave no log-probabilities, if neither side is among the
-        alternatives, or if P(yes) + P(no) does not exceed `least_mass`.
-    """
-    masses = yes_no_mass(reply, yes=yes, no=no)
-    if masses is None or sum(masses) <= least_mass:
-        return None
-    return masses[0] / (masses[0] + masses[1])
 
 
 def labelled(text: str, label: str) -> str | None:
