@@ -32,7 +32,6 @@ __all__ = [
     "RankingArea",
     "Statistic",
     "interval",
-    "measure",
     "measure_rows",
     "resampled_values",
 ]
@@ -294,47 +293,6 @@ def resampled_values(
     return values, len(index)
 
 
-def measure(
-    metric: Metric,
-    examples: Sequence[Example],
-    judgements: Sequence[Judgement],
-    *,
-    threshold: float | Thresholds | None = None,
-    documents: Sequence[Hashable] | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
-    level: float = 0.95,
-) -> Measured:
-    """Measure a metric over examples and their judgements, with a confidence interval from resampling documents.
-
-    Args:
-        metric: The metric to measure.
-        examples: The labelled cases.
-        judgements: The judgement of each case, in the same order.
-        threshold: The score from which an item is flagged, if the metric needs a threshold (`Metric.rows`).
-        documents: The document of each example. Default: the example's own `document`.
-        resamples: The number of bootstrap samples, 1 or more.
-        seed: The seed of the random samples.
-        level: The confidence level of the interval, in (0, 1).
-
-    Returns:
-        The value, its interval, and the number of cases that count. An undefined value or interval is None, and a note
-        says why.
-
-    >>> from veridical.records.types import Case
-    >>> from veridical.metrics.registry import METRICS
-    >>> examples = [Example(Case(i, "a"), Judgement(i, "human:a", hallucination=float(i))) for i in "01"]
-    >>> judgements = [Judgement("0", "me", hallucination=0.2), Judgement("1", "me", judged=())]
-    >>> measure(METRICS["accuracy"], examples, judgements, threshold=0.5)
-    Measured(value=1.0, low=None, high=None, n=1, note='no interval: one document only')
-    """
-    if len(examples) != len(judgements):
-        raise InputError(f"{len(examples)} examples, {len(judgements)} judgements")
-    rows = [metric.rows(e, j, threshold) for e, j in zip(examples, judgements, strict=True)]
-    names = [example.document for example in examples] if documents is None else documents
-    return measure_rows(metric, rows, names, resamples=resamples, seed=seed, level=level)
-
-
 def measure_rows(
     metric: Metric,
     rows_per_case: Sequence[Floats | None],
@@ -344,9 +302,17 @@ def measure_rows(
     seed: int = 0,
     level: float = 0.95,
 ) -> Measured:
-    """Measure a metric over rows that `Metric.rows` returned.
+    """Measure a metric over rows that `Metric.rows` returned, with a confidence interval from resampling documents.
 
-    This function has the arguments of `interval` and the result of `measure`.
+    This function has the arguments of `interval`.
+
+    Returns:
+        The value, its interval, and the number of cases that count. An undefined value or interval is None, and a note
+        says why.
+
+    >>> from veridical.metrics.registry import METRICS
+    >>> measure_rows(METRICS["accuracy"], [np.array([[1.0, 1.0]]), None], ["a", "b"])
+    Measured(value=1.0, low=None, high=None, n=1, note='no interval: one document only')
     """
     counted = [rows for rows in rows_per_case if rows is not None]
     if not counted:
