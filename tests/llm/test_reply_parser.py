@@ -144,13 +144,6 @@ def test_yes_no(text: str, value: bool | None) -> None:
     assert yes_no(text) is value
 
 
-def test_yes_no_in_other_words() -> None:
-    words = {"yes": ("supported",), "no": ("unsupported", "not supported")}
-    assert yes_no("Not supported.", **words) is False
-    assert yes_no("Supported", **words) is True
-    assert yes_no("Yes", **words) is None
-
-
 def reply(*tokens: TokenLogprob | str) -> Reply:
     made = tuple(TokenLogprob(t, -0.1) if isinstance(t, str) else t for t in tokens)
     return Reply("".join(t.token for t in made) or "?", made)

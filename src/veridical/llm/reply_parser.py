@@ -76,13 +76,8 @@ def json_object(text: str) -> dict[str, Any] | None:
     return only
 
 
-def _alternation(words: Sequence[str]) -> str:
-    """Build a pattern that matches any of `words`, the longest first."""
-    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
-
-
-def yes_no(text: str, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> bool | None:
-    """Return True if a text begins with a word for yes, and False if it begins with a word for no.
+def yes_no(text: str) -> bool | None:
+    """Return True if a text begins with "yes", and False if it begins with "no".
 
     The word may follow a label ("Answer: Yes"). Letter case and punctuation around it are ignored. If the text begins
     with neither word, or if it also gives the opposite answer ("No. Yes, …", "yes or no"), return None.
@@ -91,14 +86,13 @@ def yes_no(text: str, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> bo
     (True, False, None, None)
     """
     text = strip_reasoning(text)
-    both = _alternation([*yes, *no])
-    first = re.match(rf"\W*(?:\w+(?: \w+)?\s*[:=][\W_]*)?({both})(?!\w|-\w|\.\s*\d)", text, re.IGNORECASE)
+    first = re.match(r"\W*(?:\w+(?: \w+)?\s*[:=][\W_]*)?(yes|no)(?!\w|-\w|\.\s*\d)", text, re.IGNORECASE)
     if first is None:
         return None
-    is_yes = first[1].lower() in {word.lower() for word in yes}
-    other = _alternation(no if is_yes else yes)
+    is_yes = first[1].lower() == "yes"
+    other = "no" if is_yes else "yes"
     # possessive quantifiers: without backtracking, a long run of marks takes linear time
-    elsewhere = rf"(?:\b(and|or|but|actually|wait))?(?<!\W)(\W++)(?:{other})(?!\w)(?=(\s*+(?:[^\w\s]|\Z))?)"
+    elsewhere = rf"(?:\b(and|or|but|actually|wait))?(?<!\W)(\W++){other}(?!\w)(?=(\s*+(?:[^\w\s]|\Z))?)"
     for match in re.finditer(elsewhere, text[first.end() :], re.IGNORECASE):
         joined, between, ends = match.groups()
         is_answer = ends is not None and not set(between).isdisjoint(".,!?:;\n")
