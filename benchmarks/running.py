@@ -20,8 +20,6 @@ from statistics import median
 from types import UnionType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-__all__ = ["ROWS", "benchmark", "command", "emit", "exchange", "spread", "without_folders"]
-
 ROWS = Path(__file__).parent / "rows"
 PACKAGES = ("torch", "transformers", "onnxruntime", "peft", "openai", "uvicorn")
 

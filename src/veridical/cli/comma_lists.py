@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from veridical.records.errors import InputError
 
-__all__ = ["parse_names", "parse_thresholds"]
-
 
 def parse_names(text: str | None) -> list[str]:
     """Split `text` at commas and return the names without the white space around them.

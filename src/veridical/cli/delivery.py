@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from veridical.llm.connection import Connection
     from veridical.records.types import Outcome
 
-__all__ = ["Result", "deliver", "exit_code", "plain_console", "print_dry_run", "write_page"]
-
 
 class Result(Protocol):
     """The common part of every command's results."""

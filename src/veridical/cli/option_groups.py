@@ -11,8 +11,6 @@ from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 from typer.models import OptionInfo
 
-__all__ = ["option_groups"]
-
 R = TypeVar("R")
 
 

@@ -25,29 +25,6 @@ if TYPE_CHECKING:
     from veridical.records.types import Case, Example
     from veridical.report.locations import CaseLocations
 
-__all__ = [
-    "CaseFiles",
-    "Causes",
-    "ChatOptions",
-    "CheckOutputOptions",
-    "ColumnOptions",
-    "Criterion",
-    "DataOptions",
-    "DecisionOptions",
-    "ExitOptions",
-    "Explain",
-    "InputOptions",
-    "OutFolder",
-    "OutputOptions",
-    "ServedModelOptions",
-    "ServerOptions",
-    "Split",
-    "TextOutputOptions",
-    "Threshold",
-    "check_share",
-    "write_line",
-]
-
 DETECTION = "Detection"
 COLUMNS = "Columns"
 OUTPUT = "Output"

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["count_of", "progress_bar", "progress_lines"]
-
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int | None], None]]:

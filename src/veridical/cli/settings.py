@@ -27,17 +27,6 @@ from veridical.io.files import read_text
 from veridical.records.errors import DataError, UnknownNameError
 from veridical.records.strings import visible_line
 
-__all__ = [
-    "COMMANDS",
-    "PREFIX",
-    "Settings",
-    "add_variables",
-    "needs_trust",
-    "options_of",
-    "read_settings",
-    "use_settings",
-]
-
 COMMANDS = ("check", "batch", "revise", "serve")
 """The commands whose options may be set."""
 

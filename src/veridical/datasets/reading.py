@@ -18,8 +18,6 @@ from veridical.io.jsonl import OnBad, read_json, refuse
 from veridical.records.errors import DataError, InputError
 from veridical.records.types import Example
 
-__all__ = ["Row", "UnfitRow", "jsonl_rows", "object_rows", "read_rows", "shown", "text_id"]
-
 
 class UnfitRow(DataError):
     """Raised for a row that is a known defect of the published set.

@@ -22,8 +22,6 @@ from veridical.records.errors import DataError, InputError, UnknownNameError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Level, Verdict
 
-__all__ = ["COLUMNS", "HALLUCINATED", "JSONL", "ROWS", "SUPPORTED", "Labels", "OwnData", "columns_and_labels"]
-
 COLUMNS = ("id", "response", "sources", "question", "label", "spans", "document", "group")
 """The columns that a spec can name."""
 HALLUCINATED = (

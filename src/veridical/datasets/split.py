@@ -12,8 +12,6 @@ from veridical.io.serialization import encode
 from veridical.records.errors import InputError
 from veridical.records.types import Case, Example
 
-__all__ = ["FRACTIONS", "content_hash", "document_of", "split_by_document"]
-
 FRACTIONS: Mapping[str, float] = {"train": 0.7, "valid": 0.1, "test": 0.2}  # CH-Wang et al. 2024, §5.1
 
 

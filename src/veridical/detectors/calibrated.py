@@ -29,8 +29,6 @@ from veridical.records.types import Case, Judgement, Level, Omission, Verdict, c
 if TYPE_CHECKING:
     from veridical.records.salience_map import SalienceMap
 
-__all__ = ["KIND", "Calibrated", "FittedCalibration", "Scale", "difference", "load_calibration"]
-
 KIND = "calibrated"
 Scored = TypeVar("Scored", Verdict, Omission)
 

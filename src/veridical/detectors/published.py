@@ -25,8 +25,6 @@ from veridical.records.errors import InputError
 from veridical.records.spec import Spec
 from veridical.records.types import Level
 
-__all__ = ["FORMATS", "Format", "Published"]
-
 
 @dataclass(frozen=True, slots=True)
 class Format:

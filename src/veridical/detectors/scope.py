@@ -17,8 +17,6 @@ from veridical.records.types import Case
 from veridical.text.languages import LANGUAGES, language_of
 from veridical.text.segment import words
 
-__all__ = ["Limit", "form_of", "limits_of"]
-
 TextForm = Literal["code", "table"]
 _READ = 2400  # most characters to read of the response, and of all sources together
 _LEAST_READ = 240  # characters to read of each source, even if there are many

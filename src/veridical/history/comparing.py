@@ -12,8 +12,6 @@ import numpy as np
 from veridical.history.records import CaseRow, ComparedCase, Comparison, RunRow, Share, TrendPoint
 from veridical.metrics.significance import mcnemar, wilson_interval
 
-__all__ = ["compare", "trend"]
-
 _DECIDED = ("flagged", "clear", "no_claim")
 _RESAMPLES = 2000
 _Z = NormalDist().inv_cdf(0.975)

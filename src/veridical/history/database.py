@@ -16,8 +16,6 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from veridical.io.files import expanded
 from veridical.records.errors import InputError, MissingExtraError
 
-__all__ = ["open_database"]
-
 _PLACES = "a path of an SQLite file, or postgresql://host/name"
 
 

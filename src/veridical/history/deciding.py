@@ -14,8 +14,6 @@ from veridical.history.records import PlaceDecision, StoredCase
 from veridical.history.tables import AUDIT, DECISIONS
 from veridical.records.errors import InputError, UnknownNameError
 
-__all__ = ["Place", "check_places", "decisions_of", "note", "now", "read_decision", "written"]
-
 Place = tuple[str | None, int | None, int | None]
 
 

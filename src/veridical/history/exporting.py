@@ -14,8 +14,6 @@ from veridical.records.spans import Span
 from veridical.records.types import Case, Example
 from veridical.workflows.rate.sheet import cell_of_text
 
-__all__ = ["decisions_csv", "label_studio_tasks"]
-
 _COLUMNS = (
     *("number", "id", "action", "source", "start", "end", "words", "text", "reason", "label", "error", "missed"),
     *("by", "at", "drawn", "probability"),

@@ -9,8 +9,6 @@ from veridical.io.serialization import decode
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Omission, SourceSpan, Verdict
 
-__all__ = ["example_of"]
-
 _BY = "human:history"
 
 

@@ -24,8 +24,6 @@ from veridical.records.spans import Span
 from veridical.records.types import Judgement, Level
 from veridical.workflows.recalibration import LabelledScores, recalibrate
 
-__all__ = ["NEEDED", "NEEDED_AT_RANDOM", "NEEDED_OF_EACH", "learn", "stored_judgements", "too_few"]
-
 NEEDED = 50
 """A detector is recalibrated only if at least this many sentences are decided."""
 NEEDED_AT_RANDOM = 20

@@ -13,34 +13,6 @@ from veridical.records.spans import Span
 from veridical.records.types import Case, Judgement
 from veridical.workflows.recalibration import Gain
 
-__all__ = [
-    "MOST_ON_PAGE",
-    "SORTS",
-    "Action",
-    "AuditLine",
-    "CalibrationVersion",
-    "CasePage",
-    "CaseQuery",
-    "CaseRow",
-    "ComparedCase",
-    "Comparison",
-    "DecidedSentence",
-    "DecisionRow",
-    "Decisions",
-    "Drawn",
-    "Learning",
-    "NewRun",
-    "NotKeptError",
-    "PlaceDecision",
-    "Row",
-    "RunPage",
-    "RunRow",
-    "Share",
-    "StaleError",
-    "StoredCase",
-    "TrendPoint",
-]
-
 Action = Literal["wrong", "replace", "remove", "add", "keep", "rest"]
 Drawn = Literal["flagged", "random"]
 Sort = Literal["number", "name", "outcome", "score", "omission", "flagged", "cause", "decided"]

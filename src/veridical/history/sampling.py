@@ -13,8 +13,6 @@ from veridical.history.sentences import checked_in, sentences_of
 from veridical.history.tables import CASES, DOCUMENTS, SAMPLES
 from veridical.records.spans import Span
 
-__all__ = ["draw", "sampled_in", "sampling_probability"]
-
 
 def draw(connection: Connection, run: str, count: int, by: str, rng: random.Random) -> int:
     """Draw up to `count` unflagged sentences of a run at random, all equally likely. Return how many were drawn.

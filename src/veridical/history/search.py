@@ -13,8 +13,6 @@ from sqlalchemy import Connection, Select, column, func, select, table, text
 
 from veridical.text.segment import word_forms
 
-__all__ = ["add", "create", "delete", "matching", "purge"]
-
 _INDEX = table("search", column("rowid"), column("words"))
 _STEP = 500  # pages of the index that are merged at once
 _LONGEST = 20_000  # characters of a text that are indexed

@@ -10,8 +10,6 @@ from veridical.records.spans import Span, intersection
 from veridical.records.types import Checked, judged_spans
 from veridical.text.segment import sentences
 
-__all__ = ["checked_in", "decided", "drawn", "flagged_places", "sentence_counts", "sentences_of"]
-
 
 def checked_in(body: str) -> Checked | None:
     """Read the result in a stored document. Return None if the document contains no result."""

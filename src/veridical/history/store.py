@@ -69,8 +69,6 @@ from veridical.records.errors import InputError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Checked, Example, Level
 
-__all__ = ["History"]
-
 _AT_ONCE = 1000  # cases that are deleted at once
 _PAUSE = 0.01  # seconds between two steps; a lock is not fair, and who waits for it would get it only by chance
 _PAGES = 2000  # free pages of a file that are given back at once

@@ -31,22 +31,6 @@ from veridical.history import search
 from veridical.history.sentences import checked_in, sentence_counts
 from veridical.records.errors import DataError
 
-__all__ = [
-    "AUDIT",
-    "CALIBRATIONS",
-    "CASES",
-    "DECISIONS",
-    "DOCUMENTS",
-    "FACETS",
-    "MIGRATIONS",
-    "NO_SCORE",
-    "RUNS",
-    "SAMPLES",
-    "UPLOADS",
-    "clean",
-    "prepare",
-]
-
 NO_SCORE = -1.0
 """Stands for a missing score, so that all databases sort the column alike and a page can begin after any value."""
 

@@ -18,8 +18,6 @@ from veridical.records.strings import shorten
 from veridical.records.types import Case, Checked
 from veridical.workflows.batch.records import JudgedRow, judged_row
 
-__all__ = ["insert_rows", "listed_id", "search_text", "store_results"]
-
 _LONGEST_ID = 200  # PostgreSQL indexes no value of over 2.7 kB
 _BEGINNING = 160  # characters of a response in the table of cases
 

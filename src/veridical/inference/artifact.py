@@ -17,21 +17,6 @@ from veridical.io.strict_json import quoted, read_object, record_of
 from veridical.records.errors import DataError
 from veridical.records.strings import shorten
 
-__all__ = [
-    "BACKBONE",
-    "DETECTOR",
-    "FORMAT",
-    "ONNX",
-    "WEIGHTS",
-    "Artifact",
-    "Base",
-    "described_kind",
-    "description",
-    "load_artifact",
-    "read_base",
-    "read_folder",
-]
-
 BACKBONE = "backbone"
 ONNX = "onnx"
 """The folder of ONNX exports, inside the artifact."""

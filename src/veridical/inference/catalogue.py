@@ -13,8 +13,6 @@ from pathlib import Path
 
 from veridical.io.strict_json import read_object
 
-__all__ = ["Checkpoint", "Part", "catalogue", "forbids_commerce", "repository_of"]
-
 _NON_COMMERCIAL = re.compile(r"(?<![a-z])(nc|non-?commercial)(?![a-z])", re.IGNORECASE)
 
 

@@ -9,8 +9,6 @@ from typing import Any
 from veridical.records.errors import InputError, VeridicalError
 from veridical.records.spans import Span
 
-__all__ = ["render_chat"]
-
 
 def render_chat(tokenizer: Any, messages: Sequence[tuple[str, str]]) -> tuple[str, list[tuple[int, Span, int]]]:
     """Render a conversation with the tokenizer's chat template, up to the beginning of the model's answer.

@@ -21,19 +21,6 @@ from veridical.io.files import expanded
 from veridical.io.strict_json import read_object
 from veridical.records.errors import DataError, InputError
 
-__all__ = [
-    "HHEM",
-    "ROLES",
-    "Role",
-    "architectures_of",
-    "checkpoint_folder",
-    "class_roles",
-    "label_names",
-    "parse_config",
-    "read_config",
-    "role_of",
-]
-
 HHEM = "HHEMv2ForSequenceClassification"
 """The class of HHEM-2.1-Open (Vectara) in its configuration: a T5 encoder with a linear layer on the first token."""
 

@@ -20,8 +20,6 @@ from veridical.records.strings import shorten
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["TOKENIZER", "FastTokenizer", "plain_backend"]
-
 TOKENIZER = "tokenizer.json"
 _UNBOUNDED = int(1e30)  # the Hugging Face classes' number for "no limit"
 _LARGEST_ID = 2**31 - 1  # the arrays of ids are int32

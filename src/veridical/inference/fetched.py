@@ -24,20 +24,6 @@ from veridical.io.files import expanded, write_whole
 from veridical.io.strict_json import read_object
 from veridical.records.errors import DataError, InputError, OutputError, UnknownNameError
 
-__all__ = [
-    "FILES",
-    "RECORD",
-    "Fetched",
-    "Plan",
-    "fetch",
-    "fetched",
-    "find_fetched",
-    "models_folder",
-    "plan",
-    "remove",
-    "verify",
-]
-
 RECORD = "veridical.json"
 FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
 """Patterns for the files of a checkpoint that are read. They match neither pickles nor code."""

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from veridical.records.errors import DataError, InputError, UnknownNameError
 
-__all__ = ["POOLINGS", "WHOLES", "HeadSettings", "LinearClassifier", "LogisticLayer", "PairHead", "pool"]
-
 States = NDArray[np.float32]
 Floats = NDArray[np.float64]
 POOLINGS = ("max", "mean")

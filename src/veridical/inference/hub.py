@@ -23,8 +23,6 @@ from urllib.request import Request, urlopen
 
 from veridical.records.errors import InputError, OutputError
 
-__all__ = ["HUB_NAME", "Hub", "HubFile", "Listing", "digest_of_file"]
-
 HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 _BLOCK = 1 << 20

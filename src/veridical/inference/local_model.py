@@ -15,19 +15,6 @@ from veridical.records.errors import MissingExtraError
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "DTYPE_NAMES",
-    "FORCED",
-    "READERS",
-    "Kind",
-    "LocalModel",
-    "first_position",
-    "kind_of",
-    "positions_of",
-    "reads_any_length",
-    "require_models",
-]
-
 DTYPE_NAMES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 """The short name of each precision, by its name in torch."""
 Kind = Literal["causal", "classifier", "encoder", "masked", "seq2seq"]

@@ -27,23 +27,6 @@ from veridical.records.strings import shorten
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "FILES",
-    "KEPT",
-    "PRECISIONS",
-    "PUBLISHED",
-    "OnnxEngine",
-    "OnnxExport",
-    "described",
-    "description_file",
-    "load_onnx",
-    "load_published",
-    "open_session",
-    "parts_of",
-    "split",
-    "threads",
-]
-
 FILES = {"fp32": "model.onnx", "int8": "model.int8.onnx"}
 PRECISIONS = tuple(FILES)
 PUBLISHED = "onnx/model.onnx"

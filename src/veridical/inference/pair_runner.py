@@ -19,8 +19,6 @@ from veridical.inference.local_model import LocalModel, first_position
 from veridical.inference.pairs import Window
 from veridical.records.errors import InputError, UnknownNameError
 
-__all__ = ["ATTENTIONS", "MODES", "Batch", "Engine", "PairRunner", "States", "inputs_of", "row_length"]
-
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 MODES = ("offline", "online")

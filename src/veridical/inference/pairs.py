@@ -27,8 +27,6 @@ from veridical.text.segment import has_words, sentences, word_forms
 from veridical.text.stemmer import stem
 from veridical.text.stopwords import STOP_WORDS
 
-__all__ = ["EVIDENCE", "PairEncoder", "PairEncoding", "PairForm", "PairSettings", "Window"]
-
 Ids = NDArray[np.int32]
 EVIDENCE = ("relevant", "all")
 _CACHED = 2_000_000  # characters of tokenised prompts in the cache, some 22 MB

@@ -12,8 +12,6 @@ from veridical.io.files import write_whole
 from veridical.io.serialization import encode
 from veridical.records.errors import OutputError
 
-__all__ = ["make_folder", "save_record", "versions"]
-
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages on which results may depend."""

@@ -13,8 +13,6 @@ from veridical.inference.pairs import Window
 from veridical.inference.tokenization import special_tokens, tokenize_texts
 from veridical.text.recent import Recent
 
-__all__ = ["PASSAGE", "QUERY", "SentenceEncoder"]
-
 Floats = NDArray[np.float32]
 QUERY, PASSAGE = "query: ", "passage: "
 """The prefixes that E5 expects before a question and before a text that may answer the question."""

@@ -10,8 +10,6 @@ import os
 from importlib import import_module
 from typing import Any
 
-__all__ = ["SWITCHES", "import_without_telemetry"]
-
 _HUGGING_FACE = ("HF_HUB_DISABLE_TELEMETRY", "1")
 SWITCHES = {
     "datasets": _HUGGING_FACE,

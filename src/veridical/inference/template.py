@@ -21,8 +21,6 @@ from veridical.records.errors import CannotJudgeError, InputError, UnknownNameEr
 from veridical.records.spans import Span
 from veridical.records.types import Case
 
-__all__ = ["TEMPLATES", "Piece", "Placed", "Rendered", "Template", "get_template", "render"]
-
 _FIELD = re.compile(r"\{(source|question|history|response)\}")
 
 

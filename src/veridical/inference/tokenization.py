@@ -18,20 +18,6 @@ from veridical.inference.local_model import LocalModel
 from veridical.records.spans import Span, trimmed
 from veridical.text.segment import words
 
-__all__ = [
-    "SpecialTokens",
-    "Tokens",
-    "joined_tokens",
-    "response_spans",
-    "special_tokens",
-    "token_ranges",
-    "token_unit_pairs",
-    "tokenize",
-    "tokenize_texts",
-    "tokens_of_units",
-    "units_of",
-]
-
 _SURROGATE = re.compile("[\ud800-\udfff]")
 Ints = NDArray[np.int64]
 _NOWHERE = (np.iinfo(np.int64).max, -1)  # a token that shares no character with anything

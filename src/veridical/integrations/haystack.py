@@ -16,8 +16,6 @@ try:
 except ImportError:
     raise MissingExtraError("the Haystack adapter", "haystack") from None
 
-__all__ = ["GroundednessChecker"]
-
 
 @component
 class GroundednessChecker:

@@ -16,8 +16,6 @@ try:
 except ImportError:
     raise MissingExtraError("the Inspect adapter", "inspect") from None
 
-__all__ = ["grounded"]
-
 
 @scorer(metrics=[accuracy(), stderr()])
 @takes_detector

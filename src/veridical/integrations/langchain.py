@@ -22,8 +22,6 @@ try:
 except ImportError:
     raise MissingExtraError("the LangChain adapter", "langchain") from None
 
-__all__ = ["GroundednessCallback", "NotGroundedError", "groundedness_check"]
-
 
 class NotGroundedError(VeridicalError):
     """Raised if a response is flagged or could not be judged. `checked` is the result of the check."""

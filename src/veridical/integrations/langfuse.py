@@ -11,8 +11,6 @@ try:
 except ImportError:
     raise MissingExtraError("the Langfuse adapter", "langfuse") from None
 
-__all__ = ["send_scores"]
-
 
 def send_scores(
     checked: Checked, *, trace_id: str | None = None, observation_id: str | None = None, client: Langfuse | None = None

@@ -18,8 +18,6 @@ try:
 except ImportError:
     raise MissingExtraError("the LlamaIndex adapter", "llama-index") from None
 
-__all__ = ["GroundednessEvaluator"]
-
 
 class GroundednessEvaluator(BaseEvaluator):
     """Passes a response if nothing in it is flagged, without asking a language model of LlamaIndex.

@@ -13,8 +13,6 @@ try:
 except ImportError:
     raise MissingExtraError("the MLflow adapter", "mlflow") from None
 
-__all__ = ["log_scores"]
-
 
 def log_scores(checked: Checked, *, trace_id: str | None = None, span_id: str | None = None) -> None:
     """Log the outcome of a check and each score of its detectors as feedback on a trace.

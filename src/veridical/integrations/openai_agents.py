@@ -17,8 +17,6 @@ try:
 except ImportError:
     raise MissingExtraError("the adapter to the OpenAI Agents SDK", "openai-agents") from None
 
-__all__ = ["grounded_output"]
-
 
 @takes_detector
 def grounded_output(

@@ -22,8 +22,6 @@ except ImportError:
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
 
-__all__ = ["emit_scores"]
-
 EVENT = "gen_ai.evaluation.result"
 
 

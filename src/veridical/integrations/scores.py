@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from veridical.records.types import Checked
 from veridical.report.findings import findings, reasons
 
-__all__ = ["OUTCOME", "NamedScore", "named_scores"]
-
 OUTCOME = "veridical.outcome"
 
 

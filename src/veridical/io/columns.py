@@ -23,8 +23,6 @@ from veridical.records.errors import InputError
 from veridical.records.strings import unique_names
 from veridical.records.types import Case, Source
 
-__all__ = ["LABELS", "LAYOUTS", "Columns", "Layout", "as_case", "own_case", "own_turns", "source_fields", "value_at"]
-
 _CASE_FIELDS = {field.name for field in fields(Case)} | {TAG}
 _SOURCE_FIELDS = {field.name for field in fields(Source)}
 LABELS = ("label", "hallucinated", "is_hallucinated", "hallucination", "spans", "document")

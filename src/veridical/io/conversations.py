@@ -24,8 +24,6 @@ from veridical.records.strings import answer_start, is_blank
 from veridical.records.types import Case, Source, Turn
 from veridical.text.segment import sentences, words
 
-__all__ = ["coming_turn", "is_tag", "named_messages", "read_conversation"]
-
 _ROLES = {
     **dict.fromkeys(("system", "developer"), "system"),
     **dict.fromkeys(("user", "human"), "user"),

@@ -21,8 +21,6 @@ from veridical.io.tables import DAMAGED_OFFICE_FILE, check_parts, excel_sheets
 from veridical.records.errors import DataError, MissingExtraError
 from veridical.text.superscripts import raised
 
-__all__ = ["CONVERTED_ENDINGS", "Document", "document_of", "load_document", "read_document"]
-
 _HTML_ENDINGS = (".html", ".htm", ".xhtml")
 _MARKDOWN_ENDINGS = (".md", ".markdown")
 _MOST_GROWTH = 64 * 1024 * 1024  # bytes of unpacked XML: as objects, it takes up to 20 times as much memory

@@ -17,24 +17,6 @@ from typing import BinaryIO, TextIO, cast
 
 from veridical.records.errors import DataError, InputError, OutputError
 
-__all__ = [
-    "MAX_BYTES",
-    "NAME_ENCODING",
-    "STDIN",
-    "check_encoding",
-    "decode_text",
-    "expanded",
-    "is_one_of",
-    "not_text",
-    "open_bytes",
-    "open_no_link",
-    "open_text",
-    "read_bytes",
-    "read_text",
-    "replacing",
-    "write_whole",
-]
-
 MAX_BYTES = 256 * 1024 * 1024
 STDIN = Path("-")
 

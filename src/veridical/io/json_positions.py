@@ -14,8 +14,6 @@ from json import JSONDecoder
 
 from veridical.records.spans import Span
 
-__all__ = ["JsonString", "after_space", "find_string", "find_value", "members", "path_of"]
-
 _DECODER = JSONDecoder()
 _SPACE = re.compile(r"[ \t\n\r]*")
 _STRING_OR_KEY = re.compile(r'"(?:[^"\\]|\\.)*+"([ \t\n\r]*:)?')

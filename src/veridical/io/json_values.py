@@ -19,8 +19,6 @@ from veridical.io.jsonl import is_text, json_error
 from veridical.io.strict_json import STRICT
 from veridical.records.errors import DataError, InputError
 
-__all__ = ["JsonPlace", "JsonValue", "json_values"]
-
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*("?)|[\[{]|[\]}]')
 _SPACE = re.compile(r"[\s\ufeff]*")
 _GAP = re.compile(r"[\s,]*")

@@ -16,8 +16,6 @@ from typing import TypeAlias
 from veridical.io.files import NAME_ENCODING, not_text, open_text
 from veridical.records.errors import DataError
 
-__all__ = ["Line", "OnBad", "is_text", "json_error", "read_json", "read_lines", "refuse"]
-
 OnBad: TypeAlias = Callable[[DataError], None] | None
 _UNDECODABLE = re.compile("[\udc80-\udcff]")
 

@@ -10,8 +10,6 @@ from datetime import date, datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
 
-__all__ = ["shown"]
-
 _PIECE = re.compile(
     r'"(?P<quoted>[^"]*)"?|\\(?P<escaped>.)|\[\$(?P<currency>[^\[\]-]*+)[^\[\]]*+\]|\[[^\[\]]*+\]|_.|\*.'
     r"|(?P<number>[0#?](?:[0#?,.]*[0#?.])?)(?P<scale>,*)(?P<power>[eE][+-]0+)?|(?P<plain>.)",

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from veridical.records.errors import InputError
 
-__all__ = ["Context", "Marker", "context_of", "read_marker"]
-
 
 @dataclass(frozen=True, slots=True)
 class Marker:

@@ -26,22 +26,6 @@ from veridical.records.registry import Registry
 from veridical.records.strings import unique_names
 from veridical.records.types import Case
 
-__all__ = [
-    "CONVERSATION_FIELDS",
-    "HALF_CHARACTER",
-    "KINDS",
-    "MOST_PROBLEMS",
-    "TAG",
-    "decode",
-    "decode_case",
-    "decode_cases",
-    "encode",
-    "kind_of",
-    "read_documents",
-    "schema",
-    "tag_of",
-]
-
 TAG = "veridical"
 
 

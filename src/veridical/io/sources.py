@@ -16,8 +16,6 @@ from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.strings import unique_names
 from veridical.records.types import Source
 
-__all__ = ["Sources", "as_sources", "listed_sources"]
-
 Sources: TypeAlias = Any
 """One source, several sources, or None for no sources. A source is a text, a `Source`, the `Path` of a document, a
 mapping with `text` and other fields of `Source`, or a document of LangChain, LlamaIndex or Haystack. In a list, None is

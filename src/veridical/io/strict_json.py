@@ -12,9 +12,6 @@ from typing import Any, TypeVar
 from veridical.io.files import read_text
 from veridical.records.errors import DataError, WireError
 
-__all__ = ["STRICT", "json_values", "most_values", "named", "parse", "quoted", "read_object", "record_of"]
-
-
 _T = TypeVar("_T")
 _BLOCK = 1 << 16
 _MOST_DIGITS = 300  # of an integer: it also fits into a float

@@ -27,21 +27,6 @@ from veridical.io.strict_json import most_values
 from veridical.io.unseen_cells import UnseenCells, unseen_cells
 from veridical.records.errors import DataError, InputError, MissingExtraError
 
-__all__ = [
-    "DAMAGED_OFFICE_FILE",
-    "Choose",
-    "ExcelSheet",
-    "TableRow",
-    "check_parts",
-    "csv_table",
-    "delimiter_of",
-    "excel_sheets",
-    "list_in",
-    "objects_in",
-    "parquet_table",
-    "xlsx_table",
-]
-
 Choose: TypeAlias = Callable[[list[str]], Sequence[str]]
 """Takes the names of all columns and returns those to read. Raises `InputError` if one is missing."""
 TableRow: TypeAlias = tuple[int, Mapping[str, Any] | DataError]

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import IO
 from xml.etree.ElementTree import Element, iterparse
 
-__all__ = ["UnseenCells", "unseen_cells"]
-
 _COLUMNS = 16_384  # of a sheet, at most
 _NAMED = 5  # formulas that a note names
 

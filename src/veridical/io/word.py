@@ -11,8 +11,6 @@ from typing import Any
 
 from veridical.text.superscripts import raised
 
-__all__ = ["WordText"]
-
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}

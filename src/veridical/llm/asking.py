@@ -10,8 +10,6 @@ from veridical.llm.protocol import ChatModel, Failure, Reply, Request, model_fin
 from veridical.llm.reply_parser import strip_reasoning, yes_no, yes_no_mass
 from veridical.records.types import Usage
 
-__all__ = ["ROOM", "Asking"]
-
 ROOM = 4096
 """How many tokens to allow in the second request, after a reply that was cut before its answer began."""
 

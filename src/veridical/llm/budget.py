@@ -11,8 +11,6 @@ from veridical.llm.protocol import Request
 from veridical.records.errors import InputError
 from veridical.records.types import Usage
 
-__all__ = ["Budget", "Prices", "most_tokens"]
-
 Prices = tuple[float, float]  # money per million prompt tokens and per million completion tokens
 
 

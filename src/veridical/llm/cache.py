@@ -32,8 +32,6 @@ from veridical.llm.protocol import (
 from veridical.records.errors import InputError, OutputError
 from veridical.records.types import Usage
 
-__all__ = ["Cached", "request_key"]
-
 FORMAT = 1
 APPLICATION = 0x56445243  # "VDRC": marks the file as ours
 LOCK_TIMEOUT = 30.0  # seconds to wait for another process that is writing

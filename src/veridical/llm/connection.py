@@ -25,8 +25,6 @@ from veridical.models.load import is_gguf
 from veridical.records.errors import InputError
 from veridical.records.registry import Registry
 
-__all__ = ["CHAT_MODELS", "OPTIONS", "REMOTE_OPTIONS", "Connection", "read_prices"]
-
 CHAT_MODELS = Registry("chat model", {}, group="veridical.chat_models")
 """Classes from other packages that load a model folder in place of `LocalChat`.
 

@@ -16,8 +16,6 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-__all__ = ["Deadline", "DeadlineTransport"]
-
 _MOST_BYTES = 16 * 1024 * 1024  # of a reply
 
 _ERRORS = (

@@ -12,8 +12,6 @@ from veridical.llm.prompts import prompt
 from veridical.llm.protocol import Failure, Reply, Request
 from veridical.text.segment import sentences
 
-__all__ = ["DryRun"]
-
 
 class DryRun:
     r"""Stands in for a chat model, records every request, and gives the answers that lead to the most calls.

@@ -15,8 +15,6 @@ from urllib.parse import urlsplit
 from veridical.io.files import expanded
 from veridical.records.errors import CannotJudgeError, InputError
 
-__all__ = ["APIS", "OPENAI", "Endpoint", "check_api", "resolve_server", "resolve_url"]
-
 OPENAI = "https://api.openai.com/v1"
 APIS = ("chat", "completions")
 """The interfaces of a server: chat completions, and plain completions for base models."""

@@ -25,8 +25,6 @@ from veridical.records.errors import CannotJudgeError, InputError
 from veridical.records.spans import Span
 from veridical.records.types import Usage
 
-__all__ = ["LocalChat"]
-
 _BATCH_TOKENS = {"cpu": 4096}  # prompt tokens read at once in a batch, without shared beginnings
 _GPU_TOKENS = 32_768  # the same on a GPU
 _CACHE_BYTES = {"cpu": 1 << 30}  # keys and values of a batch: prompts, answers and padding

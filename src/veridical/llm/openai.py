@@ -31,8 +31,6 @@ from veridical.records.types import Usage
 if TYPE_CHECKING:
     import openai
 
-__all__ = ["OpenAIChat"]
-
 RETRIED = ("timeout", "connection", "rate_limit", "server", "malformed")  # kinds of failure worth another try
 OPTIONAL = ("top_logprobs", "logprobs", "seed", "temperature", "max_tokens")  # parameters that some servers reject
 FEWER_ALTERNATIVES = (5, 1, 0)  # tried in turn where a server rejects more

@@ -20,8 +20,6 @@ from veridical.io.files import read_text
 from veridical.llm.protocol import Message
 from veridical.records.errors import InputError, UnknownNameError
 
-__all__ = ["PromptTemplate", "fill", "make", "names", "plain_prompt", "prompt", "read_prompt"]
-
 _PLACEHOLDER = re.compile(r"\{\{(\w+)(!?)\}\}")
 
 

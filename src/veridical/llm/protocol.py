@@ -12,19 +12,6 @@ from typing import Any, Protocol, runtime_checkable
 from veridical.records.errors import InputError
 from veridical.records.types import Usage
 
-__all__ = [
-    "ChatModel",
-    "Failure",
-    "Fingerprinted",
-    "Incremental",
-    "Message",
-    "Reply",
-    "Request",
-    "TokenLogprob",
-    "WithAccess",
-    "model_fingerprint",
-]
-
 ROLES = ("system", "user", "assistant")
 
 

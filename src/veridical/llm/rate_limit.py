@@ -13,8 +13,6 @@ from email.utils import parsedate_to_datetime
 
 from veridical.records.errors import InputError
 
-__all__ = ["RateLimiter", "retry_after"]
-
 
 class RateLimiter:
     """Makes the requests to one server wait, to keep a rate limit and after failures. Threads can share it.

@@ -19,18 +19,6 @@ from veridical.llm.protocol import Reply, TokenLogprob
 from veridical.records.errors import WireError
 from veridical.records.strings import answer_start
 
-__all__ = [
-    "json_object",
-    "labelled",
-    "labelled_values",
-    "listed",
-    "numbered",
-    "quotes",
-    "strip_reasoning",
-    "yes_no",
-    "yes_no_mass",
-]
-
 YES, NO = ("yes",), ("no",)
 _OBJECT = re.compile(r"""\{\s*(?:["'}]|[\w$-]+\s*:)""")  # the start of a JSON object, broken or not; "{a, b}" is none
 _ITEM = re.compile(r"[ \t]*(?:(\d{1,6})[.):]|[-*•–])[ \t]+(\S.*)")

@@ -16,8 +16,6 @@ from veridical.llm.protocol import Failure, Reply, TokenLogprob
 from veridical.records.strings import shorten, visible
 from veridical.records.types import Usage
 
-__all__ = ["read_response"]
-
 TokenLogprobs = tuple[TokenLogprob, ...]
 
 _HALF_PAIR = re.compile("[\ud800-\udfff]")  # half a surrogate pair is not valid text

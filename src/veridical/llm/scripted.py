@@ -16,8 +16,6 @@ from veridical.llm.protocol import Failure, Reply, Request, TokenLogprob
 from veridical.records.errors import DataError
 from veridical.records.types import Usage
 
-__all__ = ["Scripted", "ScriptedReply", "yes_no_reply"]
-
 ScriptedReply = str | Reply | Failure
 Script = Sequence[ScriptedReply] | Mapping[str, ScriptedReply] | Callable[[Request], ScriptedReply | None]
 

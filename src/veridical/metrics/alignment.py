@@ -19,8 +19,6 @@ from veridical.records.decide import decide, hallucinated, merge, unjudged
 from veridical.records.spans import Span, intersection
 from veridical.records.types import GOLD_THRESHOLD, Example, Judgement, Thresholds, check_judgement, judged_spans
 
-__all__ = ["Characters", "as_decided", "characters", "response_pair", "word_scores"]
-
 
 @dataclass(frozen=True, slots=True)
 class Characters:

@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from veridical.metrics import UndefinedMetricError
 from veridical.records.errors import InputError
 
-__all__ = ["Bools", "Floats", "as_labels", "as_probabilities", "as_scores", "as_weight", "labels_and_scores"]
-
 Bools: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
 

@@ -7,8 +7,6 @@ from numpy.typing import ArrayLike
 
 from veridical.metrics.arrays import Floats, as_probabilities, labels_and_scores
 
-__all__ = ["BINS", "bin_terms", "ece_of_sums"]
-
 BINS = 10
 
 

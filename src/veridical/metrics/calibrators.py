@@ -18,8 +18,6 @@ from veridical.metrics.arrays import Bools, Floats, as_scores, labels_and_scores
 from veridical.records.errors import InputError, MissingExtraError
 from veridical.records.strings import shorten
 
-__all__ = ["Isotonic", "Platt", "calibrator", "fit_isotonic", "fit_platt", "two_class_sample"]
-
 
 @dataclass(frozen=True, slots=True)
 class Platt:

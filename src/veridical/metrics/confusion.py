@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import as_labels, as_weight
 
-__all__ = ["Confusion"]
-
 
 @dataclass(frozen=True, slots=True)
 class Confusion:

@@ -16,8 +16,6 @@ from veridical.metrics.tokens import any_in, highest_in, mask, scores_of_charact
 from veridical.records.spans import Span, intersection
 from veridical.records.types import GOLD_THRESHOLD, Example, Judgement, Source, check_judgement, judged_source_spans
 
-__all__ = ["coverage_pair", "source_scores", "source_words"]
-
 
 def _omission_score(judgement: Judgement) -> float | None:
     if judgement.omission is not None:

@@ -23,19 +23,6 @@ from veridical.metrics.significance import draw_documents, percentile_interval
 from veridical.records.errors import InputError
 from veridical.records.types import DEFAULT_THRESHOLD, Example, Judgement, Level, Thresholds, check_threshold
 
-__all__ = [
-    "METRIC_LEVELS",
-    "FunctionOfSums",
-    "Measured",
-    "Metric",
-    "Project",
-    "RankingArea",
-    "Statistic",
-    "interval",
-    "measure_rows",
-    "resampled_values",
-]
-
 Project: TypeAlias = Callable[[Example, Judgement, float], "Floats | None"]
 
 _DRAWN_WEIGHTS = 4_000_000  # the most weights held at once while a ranking metric is resampled, about 32 MB

@@ -13,8 +13,6 @@ from numpy.typing import ArrayLike
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Bools, Floats, as_scores, labels_and_scores
 
-__all__ = ["average_precision", "average_precisions", "ranks", "roc_auc", "roc_aucs"]
-
 
 def roc_auc(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
     """Compute the area under the ROC curve.

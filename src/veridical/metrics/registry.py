@@ -14,8 +14,6 @@ from veridical.metrics.confusion import Confusion
 from veridical.metrics.measure import FunctionOfSums, Metric, RankingArea
 from veridical.records.types import Example, Judgement
 
-__all__ = ["BRIER", "ECE", "METRICS", "ROC_AUC", "decided", "mean", "score_row"]
-
 
 def _decision(example: Example, judgement: Judgement, threshold: float) -> Floats | None:
     pair = response_pair(example, judgement)

@@ -16,15 +16,6 @@ from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
 from veridical.records.errors import InputError
 
-__all__ = [
-    "bonferroni",
-    "bootstrap",
-    "draw_documents",
-    "mcnemar",
-    "percentile_interval",
-    "wilson_interval",
-]
-
 UNDEFINED_SHARE = 0.1
 
 

@@ -27,19 +27,6 @@ from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.types import Example, Judgement, Level
 from veridical.text.stopwords import STOP_WORDS
 
-__all__ = [
-    "CRITERIA",
-    "ThresholdFitter",
-    "flagging_from",
-    "pairs",
-    "threshold_between_means",
-    "threshold_fitter",
-    "threshold_for_balanced_accuracy",
-    "threshold_for_f1",
-    "threshold_for_precision",
-    "with_response_scores",
-]
-
 ThresholdFitter: TypeAlias = Callable[[Bools, Floats], float]
 
 CRITERIA = ("f1", "balanced_accuracy", "means", "precision@P")

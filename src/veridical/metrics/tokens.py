@@ -18,17 +18,6 @@ from veridical.records.errors import SpanError
 from veridical.records.spans import Span
 from veridical.text.segment import words
 
-__all__ = [
-    "Units",
-    "any_in",
-    "highest_in",
-    "mask",
-    "runs",
-    "scores_of_characters",
-    "white_space_tokens",
-    "word_units",
-]
-
 Units: TypeAlias = NDArray[np.int64]
 _TOKEN = re.compile(r"\S+")
 

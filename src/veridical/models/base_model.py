@@ -13,8 +13,6 @@ from veridical.inference.local_model import DTYPE_NAMES, READERS, Kind, LocalMod
 from veridical.models.load import load
 from veridical.records.errors import InputError
 
-__all__ = ["base_of", "check_base", "identity", "load_base"]
-
 _SAMPLED = 64  # how many numbers of each weight matrix go into the hash
 _tokenizer_hashes: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 _weight_hashes: WeakKeyDictionary[Any, tuple[list[tuple[int, int]], str | None]] = WeakKeyDictionary()

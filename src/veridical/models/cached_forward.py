@@ -18,8 +18,6 @@ from veridical.records.errors import CannotJudgeError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["CachedForward", "bytes_per_token", "cache_argument", "read_prompts", "shared_beginnings"]
-
 _ROOM = 64  # additional tokens to allocate whenever the cache grows
 _LEAST_SHARED = 0.5  # prompts share a pass if their common beginning is at least this part of the longest one
 

@@ -18,8 +18,6 @@ from veridical.inference.tokenization import tokenize, tokenize_texts
 from veridical.records.errors import InputError
 from veridical.records.spans import Span
 
-__all__ = ["CrossEncoder", "EncodedPair", "PairScores", "role_probabilities"]
-
 Floats = NDArray[np.float64]
 _SHARD = 4096  # pairs whose windows are sorted by length and run together
 

@@ -15,12 +15,6 @@ from veridical.records.errors import InputError
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "Generated",
-    "end_token_ids",
-    "generate",
-]
-
 
 def end_token_ids(model: LocalModel) -> frozenset[int]:
     """Return the ids of the tokens with which `model` ends a text."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from veridical.inference.local_model import LocalModel
 
-__all__ = ["finished", "head_states", "unrounded"]
-
 
 def finished(config: Any, logits: torch.Tensor) -> torch.Tensor:
     """Turn the head's raw logits into the model's final logits, by scaling or capping them as the architecture does."""

@@ -27,16 +27,6 @@ from veridical.records.errors import InputError, MissingExtraError, UnknownNameE
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "DTYPES",
-    "computes_bf16",
-    "is_gguf",
-    "load",
-    "out_of_memory",
-    "quiet",
-    "unload",
-]
-
 _KINDS: dict[Kind, str] = {
     "causal": "a decoder (a causal language model)",
     "classifier": "a sequence classifier",

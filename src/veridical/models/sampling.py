@@ -15,8 +15,6 @@ from veridical.records.errors import InputError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Sampler"]
-
 
 class Sampler:
     """Samples one token per row. Each row has its own random generator, so no row depends on the other rows.

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     Product = Callable[[torch.Tensor, torch.Tensor | None], torch.Tensor]
 
-__all__ = ["AnswerEngine", "PackedEncoder", "TorchEngine", "outputs_of", "relative_positions"]
-
 # the paths of a layer's parts, in the order in which `_Layer.of` reads them
 _FEED_FORWARD = (
     "intermediate.dense", "intermediate.intermediate_act_fn", "output.dense", "output.LayerNorm",

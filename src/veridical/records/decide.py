@@ -23,8 +23,6 @@ from veridical.records.types import (
     judged_source_spans,
 )
 
-__all__ = ["decide", "flagged", "hallucinated", "merge", "omitted", "outcome", "overall", "unjudged"]
-
 
 def decide(case: Case, judgement: Judgement, thresholds: Thresholds | None = None) -> Decision:
     """Decide which parts of a judgement are flagged, by comparing each score with the threshold for its level.

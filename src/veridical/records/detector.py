@@ -20,24 +20,6 @@ from veridical.records.types import Case, Example, Judgement, Level, Span, Verdi
 if TYPE_CHECKING:
     from veridical.records.salience_map import SalienceMap
 
-__all__ = [
-    "Detector",
-    "DetectorContext",
-    "DetectorInfo",
-    "Detectors",
-    "Fittable",
-    "HasFittedOptions",
-    "HasSalienceMaps",
-    "JudgesSpans",
-    "StreamSession",
-    "Streaming",
-    "digest_of",
-    "fingerprint_of",
-    "info_of",
-    "takes_detector",
-    "thresholds_of",
-]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

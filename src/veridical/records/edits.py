@@ -15,8 +15,6 @@ from veridical.records.errors import SpanError
 from veridical.records.spans import Span
 from veridical.records.types import Edit
 
-__all__ = ["apply", "carrier", "carry", "check_edits", "compose"]
-
 
 def check_edits(text: str, edits: Sequence[Edit]) -> None:
     """Check that edits are sorted, do not overlap, and lie inside `text`.

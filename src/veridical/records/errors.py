@@ -24,20 +24,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = [
-    "CannotJudgeError",
-    "CircularArtifactError",
-    "DataError",
-    "InputError",
-    "MissingExtraError",
-    "OutputError",
-    "SpanError",
-    "UnknownNameError",
-    "VeridicalError",
-    "WireError",
-]
-
-
 _LONGEST = 2000  # characters of a message, and of a hint
 
 

@@ -17,16 +17,6 @@ from veridical.records.types import Case, Judgement, Level, Thresholds, check_ju
 if TYPE_CHECKING:
     from veridical.records.salience_map import SalienceMap
 
-__all__ = [
-    "NO_CLAIM",
-    "JudgementWithMap",
-    "judge",
-    "judge_with_maps",
-    "not_judged",
-    "nothing_to_judge",
-    "thresholds_in_force",
-]
-
 JudgementWithMap = tuple[Judgement, "SalienceMap | None"]
 
 NO_CLAIM = "the response makes no claim"

@@ -10,8 +10,6 @@ from typing import TypeVar
 
 from veridical.records.types import Source
 
-__all__ = ["by_perspective"]
-
 T = TypeVar("T")
 
 

@@ -17,8 +17,6 @@ from veridical.records.errors import InputError, UnknownNameError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["Registry", "register"]
-
 _TABLES: defaultdict[str, dict[str, str]] = defaultdict(dict)
 
 

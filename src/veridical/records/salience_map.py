@@ -12,8 +12,6 @@ from veridical.records.spans import Span, overlapping, union
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["MapWord", "SalienceMap"]
-
 
 @dataclass(frozen=True, slots=True)
 class MapWord:

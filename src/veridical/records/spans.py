@@ -17,21 +17,6 @@ from operator import index
 
 from veridical.records.errors import SpanError
 
-__all__ = [
-    "Span",
-    "TextSpan",
-    "complement",
-    "cut",
-    "furthest_end",
-    "intersection",
-    "length",
-    "overlapping",
-    "subtract",
-    "trimmed",
-    "union",
-    "union_across_space",
-]
-
 
 @total_ordering
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,6 @@ from typing import Self
 
 from veridical.records.errors import InputError, UnknownNameError
 
-__all__ = ["LONGEST", "Spec", "parse_spec"]
-
 LONGEST = 10_000
 """How many characters a spec may have."""
 

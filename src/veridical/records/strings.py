@@ -10,8 +10,6 @@ import unicodedata
 from collections.abc import Iterable
 from itertools import chain, count, islice
 
-__all__ = ["answer_start", "is_blank", "join_halves", "shorten", "unique_names", "visible", "visible_line"]
-
 # Characters that must not reach a terminal or a page unchanged: controls (escape sequences start with one), line and
 # paragraph separators, bidirectional embeddings, overrides and isolates, invisible spaces, tag characters, lone
 # surrogates, noncharacters. Joiners and left-to-right marks stay: text needs them, and alone they are harmless.

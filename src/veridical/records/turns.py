@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from veridical.records.types import Case, Turn
 
-__all__ = [
-    "turns_of_others",
-]
-
 
 def turns_of_others(case: Case) -> tuple[Turn, ...]:
     """Return the turns of the history that do not come from the assistant.

@@ -18,8 +18,6 @@ from veridical.report.pages import render, render_page
 from veridical.report.tables import Table
 from veridical.workflows.batch.summary import BatchReport, GroupShares, WorstRow, worst_cases
 
-__all__ = ["render_batch", "write_batch_page"]
-
 GROUPS_IN_TABLE = 50
 GROUPS_IN_PLOT = 20
 

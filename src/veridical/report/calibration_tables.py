@@ -8,8 +8,6 @@ from veridical.detectors.calibrated import FittedCalibration
 from veridical.metrics.measure import Measured
 from veridical.report.tables import Table, cell
 
-__all__ = ["NEARLY_ALL", "calibration_notes", "calibration_tables"]
-
 _METRICS = ("roc_auc", "ece", "brier", "f1", "precision", "recall")
 NEARLY_ALL = 0.9
 

@@ -6,8 +6,6 @@ from veridical.report.rate import percent
 from veridical.report.tables import Table
 from veridical.workflows.causes.summary import CauseReport
 
-__all__ = ["cause_tables"]
-
 _SAYS = {
     "retriever": "the passages lack the answer",
     "documents": "passages contradict each other",

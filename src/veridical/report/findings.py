@@ -11,8 +11,6 @@ from veridical.records.strings import shorten, visible
 from veridical.records.types import Case, Checked, Evidence, Outcome
 from veridical.report.judgement_view import JudgementView, judgement_views, number
 
-__all__ = ["HALLUCINATION", "OMISSION", "Finding", "as_html", "as_text", "findings", "reasons", "unjudged_reasons"]
-
 HALLUCINATION = "hallucination"
 OMISSION = "omission"
 _WORDS = 120  # characters of a span that a message shows

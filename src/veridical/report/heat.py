@@ -20,8 +20,6 @@ from veridical.text.segment import words
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = ["SHADES", "HeatView", "HeatWord", "heat_legend", "heat_style", "heat_text", "heat_view", "word_scores"]
-
 SHADES = 10  # each a tenth of the scores from 0 to 1
 _HIGHEST = 20  # words in the list of the highest scores
 _LIGHT_INK = 7  # from this shade on the text is light, for better contrast

@@ -19,8 +19,6 @@ from veridical.report.salience import HIGHLIGHTING_WORDS, MapView, hover_rules, 
 if TYPE_CHECKING:
     from veridical.records.salience_map import SalienceMap
 
-__all__ = ["case_sections", "render_html", "render_pages"]
-
 # a mark that is cut into segments gets a style rule that highlights all of it; beyond this many marks, only the first
 # segment is highlighted
 CUT_MARKS = 400

@@ -9,8 +9,6 @@ from veridical.records.spans import Span
 from veridical.records.strings import visible
 from veridical.report.segments import segment, within
 
-__all__ = ["FEW", "HtmlSegment", "Mark", "html_segments"]
-
 FEW = 4  # the most lines on hover, and the most links back, of one segment
 
 

@@ -30,8 +30,6 @@ from veridical.report.judgement_view import (
 )
 from veridical.report.segments import passages
 
-__all__ = ["CaseView", "case_view"]
-
 LONG_SOURCE = 1600  # characters; of a longer source only the marked passages are shown at first
 
 

@@ -24,16 +24,6 @@ from veridical.records.types import (
     Verdict,
 )
 
-__all__ = [
-    "FlaggedSpan",
-    "JudgementView",
-    "judgement_views",
-    "label_and_kind",
-    "number",
-    "outcome_text",
-    "thresholds_text",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class FlaggedSpan:

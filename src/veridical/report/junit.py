@@ -12,8 +12,6 @@ from veridical.report.findings import HALLUCINATION, OMISSION, as_text, findings
 if TYPE_CHECKING:
     from veridical.report.locations import CaseLocations
 
-__all__ = ["JUnitReport"]
-
 
 class JUnitReport:
     """Collects cases as JUnit tests. A flagged case is a failure, and a case that could not be judged is an error.

@@ -17,8 +17,6 @@ from veridical.records.errors import InputError
 from veridical.records.spans import Span
 from veridical.records.types import Case
 
-__all__ = ["CaseLocations", "FileLocations", "Location", "Region", "RowLocations", "locate_cases"]
-
 
 @dataclass(frozen=True, slots=True)
 class Region:

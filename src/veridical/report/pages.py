@@ -17,8 +17,6 @@ from veridical.report.judgement_view import number
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["render", "render_page"]
-
 
 @cache
 def _environment(package: str) -> Environment:

@@ -6,8 +6,6 @@ from veridical.metrics.measure import Measured
 from veridical.report.tables import Table
 from veridical.workflows.rate.estimate import RateReport
 
-__all__ = ["percent", "prometheus_text", "rate_tables"]
-
 
 def percent(measured: Measured | None) -> str:
     """Format a proportion and its interval as "12 % (8 to 17)", or as "unknown" if there are no labels.

@@ -21,8 +21,6 @@ from veridical.workflows.revise import Revised
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["print_revisions", "render_revisions"]
-
 LONG_KEPT = 400  # a terminal shows the ends only of unchanged text with more characters than this
 
 

@@ -17,8 +17,6 @@ from veridical.records.types import Case
 from veridical.report.pages import render, render_page
 from veridical.text.segment import sentences
 
-__all__ = ["HIGHLIGHTING_WORDS", "MapView", "hover_rules", "map_view", "salience_page", "salience_style", "strongest"]
-
 HIGHLIGHTING_WORDS = 400  # the most response words of a page that highlight others: each needs its own rules
 _SHADES = 8
 _LINKS = 5  # the most source words that a response word names and highlights

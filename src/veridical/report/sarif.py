@@ -16,8 +16,6 @@ from veridical.records.types import Case, Checked, Outcome
 from veridical.report.findings import HALLUCINATION, OMISSION, Finding, findings, unjudged_reasons
 from veridical.report.locations import CaseLocations, Location
 
-__all__ = ["SarifReport"]
-
 _RULES = {
     HALLUCINATION: ("error", "Not backed by the sources", "The response states something its sources do not support."),
     OMISSION: ("warning", "Left out", "The response leaves out something of its sources that it had to cover."),

@@ -16,8 +16,6 @@ from veridical.records.errors import SpanError
 from veridical.records.spans import Span, union_across_space
 from veridical.text.segment import sentences
 
-__all__ = ["Segment", "passages", "segment", "within"]
-
 T = TypeVar("T")
 
 

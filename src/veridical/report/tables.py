@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from veridical.metrics.measure import Measured
 
-__all__ = ["Table", "cell", "narrow"]
-
 
 @dataclass(frozen=True, slots=True)
 class Table:

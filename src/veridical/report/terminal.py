@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-__all__ = ["LONG_PIECE", "MANY", "Printer", "print_report"]
-
 T = TypeVar("T")
 
 LONG_TEXT = 3000  # of a text with more characters, only passages are shown

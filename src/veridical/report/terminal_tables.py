@@ -10,8 +10,6 @@ from veridical.report.tables import Table, narrow
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["print_tables"]
-
 
 def print_tables(tables: Iterable[Table], console: Console | None = None) -> None:
     """Print each table to a console, which is standard output by default.

@@ -44,8 +44,6 @@ from veridical.server.settings import Limits, ServerSettings
 from veridical.server.streaming import EventStream, open_stream
 from veridical.server.upstream import Upstream
 
-__all__ = ["PAGE", "create_app"]
-
 R = TypeVar("R")
 PAGE = Path(__file__).parent / "page"
 

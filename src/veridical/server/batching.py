@@ -25,8 +25,6 @@ from veridical.records.types import Case
 from veridical.server.errors import Refused
 from veridical.server.settings import Limits
 
-__all__ = ["Batcher", "Worker", "characters_of", "in_thread"]
-
 T = TypeVar("T")
 
 

@@ -29,8 +29,6 @@ from veridical.server.requests import HowToCheck
 from veridical.server.service import Service
 from veridical.server.settings import HistorySettings
 
-__all__ = ["Desk"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 _THREADS = 4

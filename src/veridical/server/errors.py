@@ -13,8 +13,6 @@ from starlette.responses import JSONResponse
 from veridical.history.records import NotKeptError, StaleError
 from veridical.records.errors import CannotJudgeError, InputError, MissingExtraError, VeridicalError, WireError
 
-__all__ = ["FORWARDED_ROUTES", "OPENAI_ROUTES", "Refused", "error_body", "error_response", "status_of"]
-
 FORWARDED_ROUTES = ("/v1/chat/completions", "/v1/models")
 """The routes of OpenAI's API that the proxy serves."""
 

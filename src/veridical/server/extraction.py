@@ -21,8 +21,6 @@ from veridical.server.batching import in_thread
 from veridical.server.errors import Refused, status_of
 from veridical.server.settings import Limits
 
-__all__ = ["Extraction"]
-
 _FORM = "multipart/form-data with one part called file"
 _CHARSET = "save it as UTF-8, or name its encoding in the Content-Type of the part: text/plain; charset=windows-1252"
 

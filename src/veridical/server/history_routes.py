@@ -40,8 +40,6 @@ from veridical.server.protection import key_of, read_body, role_of
 from veridical.server.requests import DecisionsRequest, HowToCheck, read_request
 from veridical.workflows.checking import check_thresholds
 
-__all__ = ["ANSWERS", "router"]
-
 router = APIRouter()
 """The routes of the history. They use the desk in the state of the application that they are added to."""
 

@@ -21,8 +21,6 @@ from veridical.server.observation import log
 from veridical.server.requests import check_size, refuse_addresses
 from veridical.server.settings import Limits
 
-__all__ = ["check_file", "read_upload"]
-
 _AT_ONCE = 500  # rows that are stored together
 _SHOWN = 20_000  # characters of a row that is no case
 _LABELS = ("label", "hallucinated", "is_hallucinated", "hallucination")

@@ -16,8 +16,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from veridical.server.errors import Refused
 from veridical.server.settings import Limits
 
-__all__ = ["Intake"]
-
 _SHARE = 0.75  # of places and memory, for one client
 
 

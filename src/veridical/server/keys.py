@@ -18,8 +18,6 @@ from pathlib import Path
 from veridical.io.files import read_text, write_whole
 from veridical.records.errors import DataError, InputError, OutputError, UnknownNameError
 
-__all__ = ["ROLES", "Key", "find_key", "make_key", "read_keys"]
-
 ROLES = ("check", "review", "admin")
 """What a key may do.
 

@@ -15,8 +15,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from veridical.records.types import Checked
 
-__all__ = ["LOGGER", "JsonLines", "Metrics", "log"]
-
 LOGGER = "veridical.server"
 _LOG = logging.getLogger(LOGGER)
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)

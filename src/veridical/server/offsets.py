@@ -10,8 +10,6 @@ from typing import Any, Literal
 from veridical.io.serialization import encode
 from veridical.records.types import Case, Checked
 
-__all__ = ["Offsets", "check_json", "with_offsets"]
-
 Offsets = Literal["code-points", "utf-16"]
 
 

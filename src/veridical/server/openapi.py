@@ -11,19 +11,6 @@ from pydantic import TypeAdapter
 from veridical.io.serialization import schema
 from veridical.report.pages import render_page
 
-__all__ = [
-    "CASE",
-    "CHAT",
-    "CONVERSATION",
-    "OBJECT",
-    "body",
-    "components",
-    "documented_responses",
-    "list_of",
-    "record",
-    "routes_page",
-]
-
 CASE = {"response": "The tower is 300 m tall.", "sources": ["The tower is 330 m tall."]}
 CONVERSATION = {
     "messages": [

@@ -21,8 +21,6 @@ from veridical.server.keys import find_key
 from veridical.server.observation import Metrics, log
 from veridical.server.settings import Limits, ServerSettings
 
-__all__ = ["SECURITY_HEADERS", "Protection", "in_time", "key_of", "lines", "read_body", "request_id_of", "role_of"]
-
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'; "
     "object-src 'none'",

@@ -37,8 +37,6 @@ from veridical.server.settings import ProxySettings
 from veridical.server.streaming import EventStream
 from veridical.server.upstream import DONE, MOST_CHOICES, Upstream, choices_of, text_of
 
-__all__ = ["STATUS_HEADER", "StreamedReply", "add_proxy"]
-
 STATUS_HEADER = "X-Veridical-Status"
 _PATH = "/chat/completions"
 _REPLY = {**OBJECT, "text/event-stream": {"schema": {"type": "string"}}}

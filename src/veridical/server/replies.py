@@ -23,8 +23,6 @@ from veridical.server.service import Service
 from veridical.server.settings import ProxySettings
 from veridical.workflows.revise import Revised
 
-__all__ = ["BLOCKED", "UNAVAILABLE", "CheckedChoice", "ReplyChecker", "annotation", "overall_status"]
-
 BLOCKED = "This answer was withheld: its sources do not support it, or that could not be checked."
 UNAVAILABLE = "unavailable"
 """The status of a reply if its check failed, so that the reply is neither clear nor flagged."""

@@ -25,22 +25,6 @@ from veridical.server.errors import Refused
 from veridical.server.offsets import Offsets
 from veridical.server.settings import Limits
 
-__all__ = [
-    "CheckRequest",
-    "DecisionsRequest",
-    "HowToCheck",
-    "Keep",
-    "ReportRequest",
-    "ReviseRequest",
-    "StreamRequest",
-    "check_size",
-    "parse_body",
-    "read_cases_of",
-    "read_request",
-    "read_results_of",
-    "refuse_addresses",
-]
-
 R = TypeVar("R")
 Keep: TypeAlias = "Callable[[str, str, HowToCheck, Sequence[Checked]], Awaitable[str | None]]"
 """Keeps results in the history, given where they come from, who asked and how. Returns the id of the run, if any."""

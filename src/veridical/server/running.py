@@ -25,8 +25,6 @@ from veridical.server.settings import Limits, ServerSettings
 
 _SEND_BUFFER = 128 * 1024  # bytes; the system takes more once a third of them is free
 
-__all__ = ["TimedProtocol", "UvicornServer", "make_server", "run_server"]
-
 
 class TimedProtocol(H11Protocol):
     """uvicorn's protocol, with time limits for clients that are slow to send a request or to read the response.

@@ -11,8 +11,6 @@ from veridical.report.salience import strongest
 if TYPE_CHECKING:
     from veridical.records.salience_map import SalienceMap
 
-__all__ = ["map_documents"]
-
 
 def map_documents(maps: Sequence[SalienceMap | None]) -> list[dict[str, Any] | None]:
     """Convert salience maps to JSON. Each word of the response has its attribution and its strongest source words.

@@ -30,8 +30,6 @@ from veridical.workflows.checking import Maps, check_thresholds, decide_batch
 from veridical.workflows.revise import Revised, revise
 from veridical.workflows.revise.named import make_reviser
 
-__all__ = ["Service"]
-
 T = TypeVar("T")
 _WARM_UP = Case("warm-up", "The tower is tall.", (Source("1", "The tower is 330 m tall."),))
 

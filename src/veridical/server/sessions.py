@@ -20,8 +20,6 @@ from veridical.records.types import Case, Judgement, Thresholds, Verdict, judged
 from veridical.server.batching import Batcher, in_thread
 from veridical.text.segment import sentences
 
-__all__ = ["Session", "StreamedJudgement", "open_session"]
-
 # in characters
 _CONTEXT = 4000
 _SHORT = 200  # a sentence whose end may be looked for with each new word

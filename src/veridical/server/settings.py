@@ -17,18 +17,6 @@ if TYPE_CHECKING:
     from veridical.records.detector import Detector
     from veridical.server.keys import Key
 
-__all__ = [
-    "ACTIONS",
-    "DEFAULT_DETECTORS",
-    "LOOPBACK_HOSTS",
-    "SOURCE_ROLES",
-    "HistorySettings",
-    "Limits",
-    "ProxySettings",
-    "ServerSettings",
-    "is_loopback",
-]
-
 DEFAULT_DETECTORS = ("default", "overlap")
 ACTIONS = ("annotate", "header", "block", "revise")
 SOURCE_ROLES = ("context",)

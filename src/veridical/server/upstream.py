@@ -26,8 +26,6 @@ from veridical.server.errors import Refused
 from veridical.server.protection import lines
 from veridical.server.settings import Limits, ProxySettings
 
-__all__ = ["DONE", "MOST_CHOICES", "Upstream", "choices_of", "text_of"]
-
 DONE = "[DONE]"
 MOST_CHOICES = 128
 _LONGEST = 2000  # characters of a text in an error

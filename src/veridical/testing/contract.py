@@ -12,8 +12,6 @@ from typing import Any
 from veridical.records.detector import Detector, fingerprint_of, info_of, thresholds_of
 from veridical.records.types import Case, Judgement, Level, Source, check_judgement
 
-__all__ = ["CASES", "assert_detector_contract"]
-
 _LONG = "The river rose by 3.5 m in May 2021, Dr. Smith said. " * 2_000  # too long for one window of any small model
 CASES = (
     Case("plain", "The cat sat on the mat.", (Source("a", "A cat sat on a mat."),)),

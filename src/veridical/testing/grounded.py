@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from veridical.records.detector import Detector
     from veridical.records.types import Checked
 
-__all__ = ["assert_grounded"]
-
 
 @takes_detector
 def assert_grounded(

@@ -22,20 +22,6 @@ from veridical.records.types import Source
 from veridical.text.segment import has_words, sentences
 from veridical.text.stopwords import STOP_WORDS
 
-__all__ = [
-    "DANGLING",
-    "MISSING",
-    "WRONG",
-    "Citation",
-    "find_citations",
-    "footnote_definitions",
-    "footnote_marks",
-    "footnotes",
-    "resolve_citation",
-    "statements",
-    "tagged_marks",
-]
-
 DANGLING, MISSING, WRONG = "dangling citation", "missing citation", "wrong citation"
 
 

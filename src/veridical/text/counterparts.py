@@ -17,22 +17,6 @@ from veridical.records.spans import Span
 from veridical.text import quantities
 from veridical.text.mentions import Mention, Sentence, SentenceIndex, WeightedWord
 
-__all__ = [
-    "ContextSimilarity",
-    "Counterpart",
-    "MentionComparison",
-    "agrees",
-    "bound",
-    "compare_mention",
-    "counterparts",
-    "full_name",
-    "in_name",
-    "likeness",
-    "other_answer",
-    "replacement",
-    "stated",
-]
-
 _SENTENCES = 6  # source sentences to compare each mention with
 _LEAST_SHARE = 0.25  # least `closeness` and `context` of a counterpart
 _LEAST_PROBABILITY = 0.4

@@ -16,8 +16,6 @@ from veridical.records.types import Edit
 from veridical.text.segment import sentences, words
 from veridical.text.stopwords import STOP_WORDS
 
-__all__ = ["diff", "matches"]
-
 MAX_CELLS = 2**32  # pairs of items to compare: half a gigabyte at one bit each
 
 

@@ -15,8 +15,6 @@ from veridical.text.citations import find_citations, footnotes, resolve_citation
 from veridical.text.markup import blanked, without_markup
 from veridical.text.segment import sentences
 
-__all__ = ["framing_sentences", "is_refusal", "may_frame", "without_citations", "without_framing"]
-
 
 def may_frame(text: str) -> bool:
     """Check quickly whether a text may contain a framing sentence. Most texts contain none."""

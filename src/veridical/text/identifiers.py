@@ -19,8 +19,6 @@ from veridical.records.spans import Span
 from veridical.records.turns import turns_of_others
 from veridical.records.types import Case
 
-__all__ = ["Identifier", "KnownIdentifiers", "identifiers", "known_identifiers"]
-
 _ENDINGS = (
     "c|cc|cfg|conf|cpp|cs|css|csv|docx?|env|go|h|hpp|html?|ini|ipynb|java|jpe?g|js|json|jsonl|kt|log|lua|md|pdf|php"
 )

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 
 from veridical.records.spans import Span
 
-__all__ = ["json_records", "records_of"]
-
 WHOLE = 300
 """JSON of up to this many characters is one record, whatever it contains."""
 

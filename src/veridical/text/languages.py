@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from math import log
 
-__all__ = ["LANGUAGES", "language_of"]
-
 # code: name, function words in small letters, and letters beyond a to z; the more speakers, the earlier
 _LATIN = {
     "en": (

@@ -18,8 +18,6 @@ from veridical.text.names import is_name
 from veridical.text.recent import Recent
 from veridical.text.segment import word_forms
 
-__all__ = ["FEATURES", "lexical_features", "source_profile", "word_count"]
-
 FEATURES = (
     "content",  # not a stop word, or part of a value
     "in_source",  # content word whose stem or value a source has

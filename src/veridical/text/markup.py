@@ -13,8 +13,6 @@ from collections.abc import Iterable
 from veridical.records.spans import Span, cut
 from veridical.text.citations import footnote_definitions
 
-__all__ = ["blanked", "list_numbers", "without_markup"]
-
 
 def without_markup(text: str) -> str:
     """Replace the markup in `text` by spaces. Line breaks stay.

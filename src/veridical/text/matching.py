@@ -21,15 +21,6 @@ from veridical.text.stemmer import stem
 from veridical.text.stopwords import STOP_WORDS
 from veridical.text.superscripts import RAISED_DIGITS, without_mark
 
-__all__ = [
-    "WORDS",
-    "CompoundMatches",
-    "Normalization",
-    "Profile",
-    "compiled",
-    "word_support",
-]
-
 _CACHED_WORDS = 1 << 14  # forms whose keys are cached, about 3 MB
 
 

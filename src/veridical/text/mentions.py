@@ -26,17 +26,6 @@ from veridical.text.stopwords import STOP_WORDS
 from veridical.text.units import CURRENCIES
 from veridical.text.vocabulary import MONTHS, SHORT_MONTHS, WEEKDAYS
 
-__all__ = [
-    "Mention",
-    "Sentence",
-    "SentenceIndex",
-    "Token",
-    "WeightedWord",
-    "index_of",
-    "read_sentences",
-    "word_pattern",
-]
-
 _FORMS = {"f": "frequency", "d": "date", "t": "time", "o": "ordinal", "r": "range", "dec": "decade"}
 _MONTHS = frozenset({*MONTHS, *SHORT_MONTHS})
 _DAYS = frozenset({*WEEKDAYS, *(f"{day}s" for day in WEEKDAYS)})

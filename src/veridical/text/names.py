@@ -12,8 +12,6 @@ from veridical.records.spans import Span
 from veridical.text.stemmer import stem
 from veridical.text.stopwords import STOP_WORDS
 
-__all__ = ["is_name"]
-
 _BEFORE_A_CAPITAL = frozenset('.!?…:;\n•*"“”„«»‘—–')  # after these, any word may have a capital letter
 _CONNECTIVES = frozenset({"furthermore", "moreover", "meanwhile", "nonetheless", "nevertheless", "likewise", "thus"})
 

@@ -24,19 +24,6 @@ from veridical.text.superscripts import RAISED_DIGITS, without_mark
 from veridical.text.units import CURRENCIES, CURRENCY_CODES, CURRENCY_SIGNS, KEY_UNITS, UNITS
 from veridical.text.vocabulary import MONTHS, SHORT_MONTHS
 
-__all__ = [
-    "NUMBER",
-    "PATTERN",
-    "ends",
-    "fold",
-    "implies",
-    "in_sentence",
-    "is_value",
-    "keyed",
-    "keys",
-    "numeral",
-]
-
 Value = tuple[tuple[str, ...], tuple[str, ...]]  # (keys, implied): a text supports it if it implies one of the keys
 
 # ---------------------------------------------------------------------------------------------------- tables

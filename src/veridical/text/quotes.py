@@ -15,8 +15,6 @@ from veridical.records.errors import InputError
 from veridical.records.spans import Span, overlapping, union
 from veridical.text.segment import words
 
-__all__ = ["find_quote"]
-
 
 def find_quote(text: str, quote: str, *, used: Iterable[Span] = (), min_similarity: float = 1.0) -> Span | None:
     """Find the first occurrence of `quote` in `text` that does not overlap a used span.

@@ -20,8 +20,6 @@ from veridical.records.spans import Span
 from veridical.text.recent import Recent
 from veridical.text.vocabulary import MONTHS, WEEKDAYS
 
-__all__ = ["UNSPACED", "has_words", "sentences", "word_forms", "words"]
-
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003134f"

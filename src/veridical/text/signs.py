@@ -19,8 +19,6 @@ from veridical.text.recent import Recent
 from veridical.text.segment import word_forms, words
 from veridical.text.units import CURRENCY_SIGNS
 
-__all__ = ["Gap", "SignedText", "contradicts", "signed"]
-
 # ---------------------------------------------------------------------------------------------------- typography
 
 _OTHER_FORMS = re.compile(

@@ -11,8 +11,6 @@ from itertools import pairwise
 
 from veridical.records.spans import Span
 
-__all__ = ["WordPairs", "adjacent_words"]
-
 _LETTER_RUN = re.compile(r"[^\W\d_]+")
 _JOINS = " -‐‑"
 _SHORTEST = 3

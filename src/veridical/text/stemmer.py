@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-__all__ = ["stem"]
-
 _IRREGULAR = {
     form: stem
     for stem, forms in {

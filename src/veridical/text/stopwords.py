@@ -6,8 +6,6 @@ they are split at the apostrophe ("don", "t").
 
 from __future__ import annotations
 
-__all__ = ["STOP_WORDS"]
-
 _WORDS = """
 i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself
 it its itself they them their theirs themselves what which who whom this that these those

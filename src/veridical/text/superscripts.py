@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["RAISED_DIGITS", "is_note_mark", "raised", "without_mark"]
-
 RAISED_DIGITS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 """The digits of powers and note marks."""
 _RAISED = str.maketrans("0123456789+-−–=()n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻⁼⁽⁾ⁿ")

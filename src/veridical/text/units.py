@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-__all__ = ["CURRENCIES", "CURRENCY_CODES", "CURRENCY_SIGNS", "KEY_UNITS", "UNITS"]
-
 _SIGNS = "us$ usd, $ usd, a$ aud, c$ cad, nz$ nzd, hk$ hkd, s$ sgd, r$ brl, £ gbp, € eur, ¥ jpy, ₹ inr, ₩ krw, ₽ rub, "
 _SIGNS += "₺ try, ₴ uah, ₪ ils, ₫ vnd, ₦ ngn, ₱ php, ฿ thb, rs inr, rs. inr"
 CURRENCY_SIGNS = dict(pair.split() for pair in _SIGNS.split(", "))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["ANTONYM_PAIRS", "MONTHS", "NEGATED", "NEGATIONS", "SHORT_MONTHS", "SIMILAR", "WEEKDAYS"]
-
 MONTHS = tuple(
     "january february march april may june july august september october november december".split()  # noqa: SIM905
 )

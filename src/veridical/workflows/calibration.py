@@ -31,8 +31,6 @@ from veridical.records.judging import judge
 from veridical.records.spec import parse_spec
 from veridical.records.types import DEFAULT_THRESHOLD, Example, Judgement, Level
 
-__all__ = ["CALIBRATIONS", "CalibrationOptions", "fit_scale", "fit_thresholds", "folds_of"]
-
 CALIBRATIONS = ("auto", "isotonic", "platt", "none")
 _ISOTONIC_FROM = 1000  # items from which `auto` chooses isotonic regression (Niculescu-Mizil & Caruana 2005)
 _FOLDS = 5

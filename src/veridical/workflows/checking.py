@@ -22,17 +22,6 @@ from veridical.records.types import Case, Checked
 if TYPE_CHECKING:
     from veridical.records.salience_map import SalienceMap
 
-__all__ = [
-    "DEFAULT_DETECTOR",
-    "acheck",
-    "check",
-    "check_cases",
-    "check_conversation",
-    "check_thresholds",
-    "decide_batch",
-    "make_case",
-]
-
 DEFAULT_DETECTOR = "default"
 BATCH = 64
 

@@ -20,8 +20,6 @@ from veridical.metrics.significance import bootstrap
 from veridical.metrics.thresholding import threshold_for_balanced_accuracy
 from veridical.workflows.calibration import folds_of
 
-__all__ = ["Gain", "LabelledScores", "Recalibration", "recalibrate"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledScores:

@@ -211,5 +211,7 @@ text = "The new small house is open, hot, old, high, early, light and near."
 one = Example(Case("c", text, (Source("a", text),)), Judgement("c", "human:a", 0.0), document="d")
 print([Knowledge([one]).make("predicate", one, random.Random(i)).case.sources[0].text for i in range(5)])
 """
-    made = {python("-c", code, env=os.environ | {"PYTHONHASHSEED": seed}, text=True, check=True).stdout for seed in "12"}
+    made = {
+        python("-c", code, env=os.environ | {"PYTHONHASHSEED": seed}, text=True, check=True).stdout for seed in "12"
+    }
     assert len(made) == 1

@@ -41,8 +41,6 @@ from veridical_lab.training.contrasts import contrasts
 from veridical_lab.training.default import DefaultTraining, assemble, backbone_of
 from veridical_lab.training.tokens import train_tokens
 
-__all__ = ["Adapted", "Adapting", "adapt", "compared", "further_trained", "material"]
-
 FRACTIONS = {"train": 0.6, "valid": 0.2, "test": 0.2}
 _FEWEST_DOCUMENTS = 10  # with fewer, passages are split instead
 _FORGOTTEN = -0.02  # the most that general ROC AUC may surely lose

@@ -18,8 +18,6 @@ from veridical.records.types import Example
 from veridical_lab.training.contrasts import contrasts
 from veridical_lab.training.default_data import WRITTEN_SETS, some
 
-__all__ = ["general_examples"]
-
 _KINDS = {"auth", "wikipedia"}
 _COUNTS = {"train": 3000, "valid": 1000}
 

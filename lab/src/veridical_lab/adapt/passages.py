@@ -10,8 +10,6 @@ from veridical.io.documents import CONVERTED_ENDINGS, load_document
 from veridical.records.errors import DataError, InputError
 from veridical.text.segment import sentences, words
 
-__all__ = ["Passage", "passages", "read_passages"]
-
 _WORDS = 60, 180  # the fewest and the most words of a passage
 _READABLE = CONVERTED_ENDINGS | {".txt"}
 

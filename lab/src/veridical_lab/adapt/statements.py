@@ -24,8 +24,6 @@ from veridical.text.languages import language_of
 from veridical.text.segment import sentences, words
 from veridical_lab.adapt.passages import Passage
 
-__all__ = ["REASONS", "Statements", "write_statements"]
-
 REASONS = {
     "no reply": "the model did not reply",
     "unreadable": "the reply is not one JSON object of the form asked for",

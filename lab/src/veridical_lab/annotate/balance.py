@@ -15,15 +15,6 @@ import numpy as np
 from veridical.metrics.confusion import Confusion
 from veridical.records.errors import InputError
 
-__all__ = [
-    "Annotated",
-    "Subsampling",
-    "best_threshold",
-    "evening_target",
-    "expected_counts",
-    "subsampling",
-]
-
 _LEAST_FLAGGED = 0.05  # share of a round: later rounds need some predicted hallucinations to estimate precision
 _MORE = 2  # pseudo-items of the average label on either side of a threshold
 _TARGETS = (0.3, 0.7)  # limits of the share of hallucinated items that one round aims at

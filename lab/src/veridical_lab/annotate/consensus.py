@@ -19,20 +19,6 @@ from veridical_lab.datasets.consensus import at_least
 from veridical_lab.datasets.marks import tokens
 from veridical_lab.metrics.agreement import fleiss_kappa, krippendorff_alpha
 
-__all__ = [
-    "Agreed",
-    "Agreement",
-    "ConsensusRule",
-    "agree",
-    "agreement",
-    "annotators_of",
-    "consensus",
-    "join_annotations",
-    "needed",
-    "reconcile_spans",
-    "without_annotators",
-]
-
 _STEP = 2  # annotators that are asked at a time after the first step
 _MARKED_BY = 2  # annotators who must mark a token
 

@@ -13,8 +13,6 @@ from dataclasses import replace
 from veridical.records.errors import InputError
 from veridical.records.types import GOLD_THRESHOLD, Example, Judgement, Verdict
 
-__all__ = ["answer", "grouped", "is_item", "item_place", "items_of", "says_hallucinated", "with_label"]
-
 
 def is_item(example: Example) -> bool:
     """Return whether an example asks about one place of its response."""

@@ -33,8 +33,6 @@ from veridical.records.types import Case, Example, Judgement, Omission, Source, 
 from veridical.text.segment import sentences
 from veridical_lab.annotate.items import answer, item_place
 
-__all__ = ["QUESTION_KINDS", "TASK_MARK", "Imported", "config_of", "read_export", "read_tasks", "tasks_of"]
-
 QUESTION_KINDS = ("consistency", "spans", "coverage", "claims")
 TASK_MARK = "veridical"  # the key of a task's data that names its case and question
 _ANSWERS = {"consistent": False, "inconsistent": True}

@@ -18,8 +18,6 @@ from veridical_lab.annotate.label_studio import TASK_MARK, config_of
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["KEY_ENV", "LabelStudio", "LabellingProject"]
-
 KEY_ENV = "LABEL_STUDIO_API_KEY"
 _BATCH = 200  # tasks per request
 

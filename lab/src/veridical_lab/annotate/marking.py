@@ -14,8 +14,6 @@ from veridical.text.quotes import find_quote
 from veridical_lab.annotate.items import answer, is_item, item_place
 from veridical_lab.datasets.chevrons import parse_chevrons
 
-__all__ = ["MarkingPrompt", "mark_examples", "typed_spans"]
-
 _QUOTES = re.compile(r"\s*(?:<[^<>]*>\s*)+")
 _INSTRUCTIONS = (
     "Copy the line with < and > around the smallest spans that the sources do not support, or type only <these spans>. "

@@ -13,8 +13,6 @@ from veridical.inference.local_model import require_models
 from veridical.models.load import load
 from veridical_lab.annotate.select import Embed
 
-__all__ = ["phrase_vectors"]
-
 _BATCH = 64
 
 

@@ -20,8 +20,6 @@ from veridical.records.types import Example
 from veridical_lab.annotate.consensus import annotators_of, join_annotations
 from veridical_lab.annotate.items import says_hallucinated
 
-__all__ = ["AnnotatorQuality", "QuizScore", "annotator_quality", "error_rates", "score_quiz"]
-
 _ITERATIONS = 100
 _PRIOR = 0.5  # pseudo-labels of either kind, so that no rate is exactly 0 or 1
 # signs of spam (Liu et al. 2022, §3.3)

@@ -20,8 +20,6 @@ from veridical_lab.annotate.consensus import Agreement, agreement
 from veridical_lab.annotate.items import is_item, says_hallucinated
 from veridical_lab.detectors.features.tagger import Tagger, load_tagger
 
-__all__ = ["PartStatistics", "Release", "TagCount", "TypeCount", "describe_release", "write_release"]
-
 
 @dataclass(frozen=True, slots=True)
 class PartStatistics:

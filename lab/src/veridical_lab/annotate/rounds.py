@@ -22,8 +22,6 @@ from veridical_lab.annotate.scorer import PoolScores, Scorer, item_weights, scor
 from veridical_lab.annotate.simulate import Loop
 from veridical_lab.datasets.appending import append_lines
 
-__all__ = ["annotated_by", "append_annotation", "loop_rows", "round_scores"]
-
 
 def round_scores(
     labelled: Sequence[Example], pool: Sequence[Example], detector: str | None = None, *, seed: int = 0

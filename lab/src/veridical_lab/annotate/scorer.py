@@ -22,8 +22,6 @@ from veridical_lab.annotate.items import item_place, says_hallucinated
 from veridical_lab.detectors.features.extraction import FeatureExtractor
 from veridical_lab.training.features import FeatureOptions, FeatureTable, Inputs, fit_classifier, make_extractor
 
-__all__ = ["PoolScores", "Scorer", "item_weights", "score_pool"]
-
 _FOLDS = 5
 
 

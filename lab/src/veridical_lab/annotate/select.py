@@ -38,17 +38,6 @@ from veridical_lab.annotate.balance import (
 from veridical_lab.annotate.items import grouped, item_place
 from veridical_lab.corrupt.passages import implied
 
-__all__ = [
-    "SELECTION_STRATEGIES",
-    "Embed",
-    "SelectOptions",
-    "Selection",
-    "embedding_similarity",
-    "obvious",
-    "select",
-    "similarity",
-]
-
 Embed = Callable[[Sequence[str]], Floats]
 """Turns texts into vectors, *shape* (texts, width)."""
 SELECTION_STRATEGIES = ("balance", "random")

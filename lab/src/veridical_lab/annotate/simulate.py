@@ -28,8 +28,6 @@ from veridical_lab.corrupt.rewrites import rewrite
 from veridical_lab.corrupt.rules import Rules
 from veridical_lab.corrupt.streams import Recipe, excerpts
 
-__all__ = ["Loop", "SimulatedAnnotator", "SimulatedRound", "make_pool", "simulate", "team"]
-
 _REWRITES = ("synonym", "date_form", "contraction", "voice", "order", "conjuncts")
 _TYPES = ("number", "date", "unit", "negation", "antonym", "relation")  # error types that replace something
 _LEAST_OF_CLASS = 0.3  # share of the items to annotate that each class must have in the pool

@@ -36,16 +36,6 @@ from veridical_lab.metrics.permutation import (
 )
 from veridical_lab.metrics.registry import METRICS
 
-__all__ = [
-    "DEFAULT_METRICS",
-    "DetectorComparison",
-    "compare_detectors",
-    "compare_pair",
-    "correct",
-    "read_comparisons",
-    "without_repeats",
-]
-
 DEFAULT_METRICS = (
     "accuracy",
     "f1",

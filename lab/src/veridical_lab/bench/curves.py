@@ -11,8 +11,6 @@ from veridical.records.types import Example, Judgement
 from veridical_lab.metrics.registry import METRICS
 from veridical_lab.metrics.reliability import reliability
 
-__all__ = ["POINTS", "curves", "roc_points"]
-
 POINTS = 101
 
 

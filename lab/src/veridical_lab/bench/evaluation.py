@@ -17,8 +17,6 @@ from veridical_lab.bench.journal import Journal
 from veridical_lab.bench.settings import BenchSettings, Loaded
 from veridical_lab.metrics.thresholds import fit_metric_thresholds
 
-__all__ = ["Evaluation", "detector_identity", "evaluate", "load_all"]
-
 CASES_AT_ONCE = 64
 FOLDS = 5
 

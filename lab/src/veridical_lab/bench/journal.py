@@ -18,8 +18,6 @@ from veridical.records.errors import OutputError, WireError
 from veridical.records.types import Judgement
 from veridical_lab.datasets.appending import append_lines, recover
 
-__all__ = ["Journal"]
-
 
 @dataclass(slots=True)
 class Journal:

@@ -27,8 +27,6 @@ from veridical_lab.corrupt.arguments import AMBIGUOUS, FULL, each_error
 from veridical_lab.datasets.topics import Topic
 from veridical_lab.metrics.registry import METRICS
 
-__all__ = ["NEGATIVES", "SETS", "TABLES", "TRAINING", "error_sets", "measured", "training_sets", "variants"]
-
 SETS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "unparaphrased": ("same", FULL),
     "paraphrased": ("other", FULL),

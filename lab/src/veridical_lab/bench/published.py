@@ -12,8 +12,6 @@ from typing import Any
 
 from veridical.records.errors import UnknownNameError
 
-__all__ = ["Published", "PublishedTable", "published"]
-
 _FOLDER = "published"
 
 

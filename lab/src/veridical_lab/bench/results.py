@@ -10,8 +10,6 @@ from veridical.io.serialization import read_documents
 from veridical.metrics.measure import Measured
 from veridical.records.types import Usage
 
-__all__ = ["ResultRow", "read_result_rows"]
-
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:

@@ -27,8 +27,6 @@ from veridical_lab.bench.results import ResultRow, read_result_rows
 from veridical_lab.bench.settings import BenchSettings, Loaded, load_data
 from veridical_lab.metrics.registry import METRICS
 
-__all__ = ["Group", "dry_run_bench", "result_rows", "run_bench", "run_to_file"]
-
 Group = tuple[str | None, Sequence[int]]  # the name of a group of examples (None = all), and their indices
 
 

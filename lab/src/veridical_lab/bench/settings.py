@@ -19,8 +19,6 @@ from veridical_lab.datasets.foreign import among_foreign
 if TYPE_CHECKING:
     from veridical.llm.connection import Connection
 
-__all__ = ["BenchSettings", "Loaded", "load_data"]
-
 
 @dataclass(frozen=True, slots=True)
 class BenchSettings:

@@ -20,8 +20,6 @@ from veridical_lab.cli.shared_options import LabelledData, OutJsonl, write_count
 if TYPE_CHECKING:
     from veridical.records.types import Example
 
-__all__ = ["config_command", "export_tasks_command", "import_command", "pull_command", "push_command"]
-
 QuestionKind = Annotated[
     str,
     Option(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from veridical.records.detector import Detector
 
-__all__ = ["load_of_kind"]
-
 
 def load_of_kind(text: str, kind: str) -> Detector:
     """Load the detector of the spec `text`.

@@ -19,18 +19,6 @@ if TYPE_CHECKING:
     from veridical_lab.training.default import DefaultTraining
     from veridical_lab.training.features import Inputs
 
-__all__ = [
-    "Bf16Products",
-    "CheckpointMinutes",
-    "EncoderOptions",
-    "EncoderRate",
-    "FeatureInputOptions",
-    "Patience",
-    "ProbeTrainingOptions",
-    "TuningOptions",
-    "VirtualTokens",
-]
-
 CheckpointMinutes = Annotated[
     float, Option(help="How often to save a checkpoint. The same command continues from it.", min=0.1)
 ]

@@ -20,8 +20,6 @@ from veridical.text.segment import sentences, words
 from veridical_lab.datasets.reading import group
 from veridical_lab.datasets.topics import Argument, Topic, draw_arguments, normal_form, topic_groups
 
-__all__ = ["WORDINGS", "clause_of", "composed", "usable_topic"]
-
 WORDINGS = ("same", "other", "both")
 """How the given arguments are worded: as in the response, in other words, or both ways in one example each."""
 

@@ -29,8 +29,6 @@ from veridical_lab.corrupt.gold import grouped, made_from
 from veridical_lab.corrupt.strength import change_strength
 from veridical_lab.datasets.topics import Argument, Topic, normal_form
 
-__all__ = ["AMBIGUOUS", "FULL", "TYPES", "Arguments", "each_error"]
-
 FULL = ("removed", "added", "both")
 """In full errors, the response states an argument that is not given, leaves out one that is given, or both."""
 

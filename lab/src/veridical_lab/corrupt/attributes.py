@@ -17,8 +17,6 @@ from veridical.records.types import GOLD_THRESHOLD, Case, Evidence, Example, Jud
 from veridical_lab.corrupt.gold import made_from
 from veridical_lab.datasets.e2e_slots import VALUES, Slot, Unplaced, meaning, place_slots, says, slot_of
 
-__all__ = ["Attributes"]
-
 
 class Attributes:
     """Removes or changes some of the attributes that the response of an example states.

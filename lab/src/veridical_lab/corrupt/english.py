@@ -5,17 +5,6 @@ from __future__ import annotations
 from veridical.text.vocabulary import ANTONYM_PAIRS, MONTHS, WEEKDAYS
 from veridical_lab.corrupt.mentions import COUNTS
 
-__all__ = [
-    "ANTONYMS",
-    "AUXILIARY",
-    "CONTRACTIONS",
-    "FALLBACK_CLAUSES",
-    "PARTICIPLES",
-    "TRANSITIVE",
-    "UNIT_GROUPS",
-    "VALUE_WORDS",
-]
-
 _ONE_WAY = {"none": None, "end": None, "lower": "higher", "enemy": "ally", "rarely": "often"}
 
 

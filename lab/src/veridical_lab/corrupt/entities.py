@@ -22,8 +22,6 @@ from veridical_lab.corrupt.mentions import (
     substitute_for,
 )
 
-__all__ = ["Entities"]
-
 
 class Entities:
     """Swaps one name, number or time that the response and its sources mention, everywhere in the response.

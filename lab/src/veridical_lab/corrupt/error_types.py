@@ -25,8 +25,6 @@ from veridical_lab.corrupt.name_kinds import NamePool, is_whole
 from veridical_lab.corrupt.passages import VALUE, Passage, implied
 from veridical_lab.corrupt.relations import swapped_sides
 
-__all__ = ["ERROR_TYPES", "Material", "clauses_in", "is_foreign", "is_other_name", "plain_sentences", "pool_of"]
-
 _DRAWS = 20
 _COMPONENT = re.compile(
     r"[0-9]+(?:st|nd|rd|th)\b|[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?|(?:°|℃)?[^\W\d_]+(?:/[^\W\d_]+)?|[$£€]"

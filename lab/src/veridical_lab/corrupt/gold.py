@@ -9,8 +9,6 @@ from veridical.records.edits import apply, carry
 from veridical.records.spans import Span
 from veridical.records.types import Case, Edit, Example, Judgement, Verdict
 
-__all__ = ["grouped", "made_from", "with_errors"]
-
 
 def grouped(example: Example, **groups: str) -> Example:
     """Add groups to those of an example. A group of the same name is replaced."""

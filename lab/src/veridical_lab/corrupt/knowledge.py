@@ -19,8 +19,6 @@ from veridical_lab.corrupt.english import ANTONYMS
 from veridical_lab.corrupt.gold import grouped, made_from
 from veridical_lab.corrupt.mentions import Names, occurrences, replaced, shared_mentions, substitute_for
 
-__all__ = ["TYPES", "Knowledge"]
-
 TYPES = ("entity", "circumstance", "predicate", "coreference", "extrinsic", "freestyle")
 """The types of error. In this order, they put into the source another name, another number or time, the opposite of a
 word, another person's pronouns, or an open word such as "someone". The last type makes two of the first four errors at

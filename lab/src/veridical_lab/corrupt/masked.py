@@ -30,8 +30,6 @@ from veridical_lab.corrupt.passages import VALUE, implied
 from veridical_lab.models.filling import Filler, Gaps, PieceSampling
 from veridical_lab.models.perplexity import mean_surprisal
 
-__all__ = ["Masked", "MaskedOptions", "maskable"]
-
 _CANDIDATES = 8
 _CLOSE = {"fp32": 1e-4}  # nats per token by which the mean surprisal of a text may differ between batches
 _CLOSE_IN_HALF_PRECISION = 0.02

@@ -13,19 +13,6 @@ from veridical.text.segment import sentences
 from veridical.text.stopwords import STOP_WORDS
 from veridical.text.vocabulary import MONTHS, WEEKDAYS
 
-__all__ = [
-    "COUNTS",
-    "NamedMention",
-    "Names",
-    "find_mentions",
-    "numbers_like",
-    "occurrences",
-    "replaced",
-    "shared_mentions",
-    "substitute_for",
-    "written_like",
-]
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class NamedMention:

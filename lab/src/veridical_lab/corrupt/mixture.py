@@ -9,8 +9,6 @@ from veridical.records.errors import InputError
 from veridical.records.types import Example
 from veridical_lab.corrupt import Corruptor, change_all
 
-__all__ = ["Mixture"]
-
 
 class Mixture:
     """Changes each example in a way that is drawn by weight. If this way fails, another one is drawn and tried.

@@ -17,8 +17,6 @@ from veridical.text.names import is_name
 from veridical.text.vocabulary import MONTHS, WEEKDAYS
 from veridical_lab.corrupt.mentions import NamedMention, find_mentions
 
-__all__ = ["NamePool", "find_kinds", "is_whole", "name_form", "name_mentions", "spacy_names"]
-
 _TITLES = (
     "Mr Mrs Ms Dr Prof Professor President Senator Governor Mayor Judge Justice Sir Lady Lord King Queen Prince "
     "Princess Duke Earl Count Baron Emperor Pope Bishop Archbishop Cardinal Saint General Colonel Captain Major "

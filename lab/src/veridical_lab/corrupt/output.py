@@ -22,8 +22,6 @@ from veridical.records.types import Example
 from veridical_lab.corrupt import Attempt, is_grounded
 from veridical_lab.datasets.appending import append_lines
 
-__all__ = ["CorruptionOutput", "CorruptionReport"]
-
 
 @dataclass(frozen=True, slots=True)
 class CorruptionReport:

@@ -18,8 +18,6 @@ from veridical.text.segment import sentences, words
 from veridical_lab.corrupt.mentions import NamedMention
 from veridical_lab.corrupt.name_kinds import name_mentions
 
-__all__ = ["VALUE", "Passage", "SourceText", "article_fits", "implied", "opens_with_name", "passages_of", "read_source"]
-
 VALUE = re.compile(rf"{quantities.PATTERN}|[^\W_]+")
 """Matches a value (a number, date, quantity …) or, if there is none, a word. The text must be in lower case."""
 

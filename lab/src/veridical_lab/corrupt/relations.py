@@ -19,8 +19,6 @@ from veridical.text.vocabulary import MONTHS
 from veridical_lab.corrupt.english import TRANSITIVE
 from veridical_lab.corrupt.passages import Passage
 
-__all__ = ["swapped_sides"]
-
 _ADVERBS = "was|were|is|had|has|have|been|being|later|also|then|once|never|first|narrowly|has since|finally|eventually"
 _VERBS = "|".join(TRANSITIVE)
 _KIN = (

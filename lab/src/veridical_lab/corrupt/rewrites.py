@@ -32,8 +32,6 @@ from veridical_lab.corrupt.mentions import COUNTS
 from veridical_lab.corrupt.passages import VALUE, Passage, article_fits, opens_with_name, passages_of
 from veridical_lab.corrupt.synonyms import ADVERBS, FRAMES, OPENERS, SYNONYMS, UNIT_FORMS
 
-__all__ = ["REWRITES", "rewritten"]
-
 Edits = tuple[Edit, ...]
 _NEGATED = re.compile(
     r"\b(?:not|no|never|nor|neither|none|nobody|nothing|hardly|without|only|un[a-z]+ed)\b|n['’]t\b", re.I

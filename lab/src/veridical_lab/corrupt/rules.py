@@ -21,8 +21,6 @@ from veridical_lab.corrupt.error_types import ERROR_TYPES, Material, plain_sente
 from veridical_lab.corrupt.gold import made_from, with_errors
 from veridical_lab.corrupt.passages import Passage, article_fits, passages_of
 
-__all__ = ["Rules", "copied_sentences", "text_examples"]
-
 # weights of the draw of a type: higher for types that fewer sentences offer
 _WEIGHTS = dict.fromkeys(ERROR_TYPES, 4) | {"relation": 30, "unit": 30, "negation": 2}
 _WEIGHTS |= {"name": 2, "invented": 1, "foreign": 1}

@@ -21,8 +21,6 @@ from veridical_lab.corrupt.gold import grouped
 from veridical_lab.corrupt.rewrites import rewritten
 from veridical_lab.corrupt.rules import Rules
 
-__all__ = ["Recipe", "cluttered", "excerpts", "training_examples", "whole_passages"]
-
 _PASSAGE = (5, 8)  # the fewest and the most sentences of a passage
 _PRONOUNS = frozenset("he she it they his her its their this these that those him them such there".split())  # noqa: SIM905
 

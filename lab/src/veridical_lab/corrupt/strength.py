@@ -8,8 +8,6 @@ import re
 from veridical.records.spans import Span
 from veridical.records.types import Edit
 
-__all__ = ["STRENGTHS", "change_strength"]
-
 STRENGTHS = {
     "may": "will", "might": "will", "can": "will", "could": "would", "should": "must", "some": "all", "many": "all",
     "most": "all", "few": "no", "often": "always", "usually": "always", "sometimes": "often", "rarely": "never",

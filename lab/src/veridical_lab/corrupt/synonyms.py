@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["ADVERBS", "FRAMES", "OPENERS", "SYNONYMS", "UNIT_FORMS"]
-
 _NUMERAL = r"(?= (?:[0-9$£€]|two|three|four|five|six|seven|eight|nine|ten|half|an? (?:dozen|hundred|thousand|million)))"
 _TABLE = rf"""
 began to = started to

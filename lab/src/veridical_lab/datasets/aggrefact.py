@@ -14,8 +14,6 @@ from veridical.records.types import Case, Claim, Example, Judgement, Level, Sour
 from veridical_lab.datasets.files import check_split
 from veridical_lab.datasets.reading import csv_rows, group
 
-__all__ = ["INFO", "read"]
-
 INFO = Info(
     name="aggrefact",
     title="LLM-AggreFact",

@@ -10,8 +10,6 @@ import re
 
 from veridical.records.spans import Span
 
-__all__ = ["statement"]
-
 _LONGEST_ANSWER = 8  # words; a longer answer is mostly a clause of its own
 _PAST = {
     "die": "died", "begin": "began", "start": "started", "end": "ended", "open": "opened", "close": "closed",

@@ -11,8 +11,6 @@ from veridical.io.files import decode_text, open_no_link
 from veridical.io.jsonl import Line
 from veridical.records.errors import OutputError
 
-__all__ = ["append_lines", "recover"]
-
 T = TypeVar("T")
 
 

@@ -15,8 +15,6 @@ from veridical_lab.datasets.files import split_files
 from veridical_lab.datasets.reading import csv_rows, group
 from veridical_lab.datasets.topics import Topic, merged_topics
 
-__all__ = ["INFO", "read", "read_questions", "read_topics"]
-
 INFO = Info(
     name="argkp",
     title="ArgKP-2021",

@@ -13,8 +13,6 @@ from veridical.records.types import Case, Example, Judgement, Level, Source, Tur
 from veridical_lab.datasets.files import check_split
 from veridical_lab.datasets.reading import csv_rows, group
 
-__all__ = ["INFO", "read"]
-
 INFO = Info(
     name="begin",
     title="BEGIN",

@@ -13,8 +13,6 @@ from veridical_lab.datasets.files import split_files
 from veridical_lab.datasets.marks import diff_spans
 from veridical_lab.datasets.reading import group, json_rows
 
-__all__ = ["INFO", "read"]
-
 INFO = Info(
     name="bump",
     title="BUMP: unfaithful minimal pairs",

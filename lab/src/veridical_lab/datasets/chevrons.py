@@ -14,8 +14,6 @@ from veridical_lab.datasets.consensus import majority
 from veridical_lab.datasets.files import check_split
 from veridical_lab.datasets.reading import group
 
-__all__ = ["INFO", "parse_chevrons", "read"]
-
 INFO = Info(
     name="chevrons",
     title="Chevron annotations",

@@ -10,8 +10,6 @@ from veridical.records.errors import InputError
 from veridical.records.spans import Span, trimmed, union
 from veridical.records.types import GOLD_THRESHOLD, Case, Judgement, Omission, Verdict, check_judgement, judged_spans
 
-__all__ = ["at_least", "majority"]
-
 _Mark = tuple[Span, str | None]  # a span and its label
 
 

@@ -13,8 +13,6 @@ from veridical.records.types import Case, Example, Judgement, Level, Source, Tur
 from veridical_lab.datasets.files import split_files
 from veridical_lab.datasets.reading import csv_rows, group
 
-__all__ = ["INFO", "read"]
-
 CROWD = ("gt", "knn", "dpr")
 CROWD_FOLDERS = ("crowd", "factual_dataset_crowd")
 INFO = Info(

@@ -12,8 +12,6 @@ from veridical.records.types import Case, Example, Judgement, Level, Omission, S
 from veridical_lab.datasets.files import FileSet
 from veridical_lab.datasets.reading import csv_rows, group
 
-__all__ = ["INFO", "read"]
-
 _FILES = {"train": "train-fixed.no-ol.csv", "dev": "devel-fixed.no-ol.csv", "test": "test-fixed.csv"}
 INFO = Info(
     name="e2e",

@@ -16,8 +16,6 @@ from veridical.records.errors import InputError
 from veridical.records.spans import Span, union
 from veridical.records.types import Source
 
-__all__ = ["VALUES", "Slot", "Stated", "Unplaced", "meaning", "place_slots", "says", "slot_of", "stated_values"]
-
 Slot = tuple[str, str]  # a name and a value: ("area", "riverside")
 _SLOT = re.compile(r"([^\[\]]+)\[([^\]]*)\]", re.DOTALL)
 

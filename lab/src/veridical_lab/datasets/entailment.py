@@ -21,8 +21,6 @@ from veridical_lab.datasets.files import FileSet, found_file
 from veridical_lab.datasets.linking import linked
 from veridical_lab.datasets.reading import csv_rows, group, json_rows
 
-__all__ = ["Pair", "PairSet"]
-
 _SCORES = {"entailment": 0.0, "neutral": 1.0, "contradiction": 1.0, "not entailed": 1.0, "partial": 1.0}
 NAMED = {name: name for name in ("entailment", "neutral", "contradiction")}
 SUPPORT = {"supports": "entailment", "refutes": "contradiction", "not enough info": "neutral"}
@@ -181,6 +179,7 @@ class PairColumns:
     unlabelled: bool = False
 
     def __call__(self, row: Row) -> list[Pair]:
+        """Build the pair of a row. The result is a list of one pair."""
         label = None
         if not self.unlabelled or self.label in row.values:
             row.choice(self.label, dict.fromkeys(self.labels, 0.0))

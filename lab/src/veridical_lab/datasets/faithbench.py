@@ -15,8 +15,6 @@ from veridical_lab.datasets.consensus import at_least
 from veridical_lab.datasets.files import check_split
 from veridical_lab.datasets.reading import group, json_rows
 
-__all__ = ["INFO", "read"]
-
 INFO = Info(
     name="faithbench",
     title="FaithBench",

@@ -13,8 +13,6 @@ from veridical.records.types import Case, Example, Source
 from veridical_lab.datasets.files import one_file
 from veridical_lab.datasets.reading import json_rows
 
-__all__ = ["INFO", "read", "read_questions"]
-
 INFO = Info(
     name="fave",
     title="Factored Verification questions",

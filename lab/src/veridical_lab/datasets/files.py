@@ -13,8 +13,6 @@ from veridical.datasets.reading import Row, read_rows
 from veridical.records.errors import DataError, UnknownNameError
 from veridical.records.types import Example
 
-__all__ = ["FileSet", "check_split", "found_file", "one_file", "split_files"]
-
 
 @dataclass(frozen=True)
 class FileSet:

@@ -10,8 +10,6 @@ from veridical.datasets.split import document_of
 from veridical.records.errors import InputError
 from veridical.records.types import Example, Source
 
-__all__ = ["among_foreign"]
-
 
 def among_foreign(examples: Sequence[Example], count: int, *, seed: int = 0) -> list[Example]:
     """Mix the sources of each case with the sources of `count` other documents from the same data.

@@ -14,8 +14,6 @@ from veridical_lab.datasets.files import check_split, one_file
 from veridical_lab.datasets.marks import align
 from veridical_lab.datasets.reading import group, json_rows
 
-__all__ = ["INFO", "read"]
-
 INFO = Info(
     name="frank",
     title="FRANK",

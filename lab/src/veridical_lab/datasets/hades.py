@@ -9,8 +9,6 @@ from veridical.records.types import Case, Example, Judgement, Level, Verdict
 from veridical_lab.datasets.files import FileSet
 from veridical_lab.datasets.reading import group
 
-__all__ = ["INFO", "read"]
-
 INFO = Info(
     name="hades",
     title="HaDes",

@@ -11,8 +11,6 @@ from veridical_lab.datasets.files import FileSet
 from veridical_lab.datasets.marks import locate
 from veridical_lab.datasets.reading import group
 
-__all__ = ["INFO", "read"]
-
 INFO = Info(
     name="halueval",
     title="HaluEval",

@@ -17,8 +17,6 @@ from veridical.io.columns import Columns, as_case
 from veridical.records.errors import DataError, MissingExtraError, UnknownNameError
 from veridical.records.types import Example, Level
 
-__all__ = ["INFO", "OWN", "REMOTE", "read"]
-
 REMOTE = True  # the text after "hf:" need not be a path
 OWN = True
 INFO = Info(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["linked"]
-
 
 def linked(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Map each name to one name for its group: all names that pairs join, directly or through others.

@@ -11,8 +11,6 @@ from veridical.records.errors import InputError
 from veridical.records.spans import Span, union
 from veridical.text.quotes import find_quote
 
-__all__ = ["align", "diff_spans", "flagged_runs", "locate", "tokens"]
-
 
 def tokens(text: str) -> list[Span]:
     """Split `text` at white space, as `str.split` does, and return the span of each token.

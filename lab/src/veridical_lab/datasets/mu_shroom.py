@@ -15,8 +15,6 @@ from veridical.records.types import Case, Example, Judgement, Level, Verdict
 from veridical_lab.datasets.files import check_split
 from veridical_lab.datasets.reading import group
 
-__all__ = ["INFO", "read", "read_soft", "read_token_scores", "token_spans"]
-
 _LANGUAGES = ("ar", "ca", "cs", "de", "en", "es", "eu", "fa", "fi", "fr", "hi", "it", "sv", "zh")
 INFO = Info(
     name="mu_shroom",

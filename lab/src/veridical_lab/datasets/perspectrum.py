@@ -16,8 +16,6 @@ from veridical_lab.datasets.files import check_split
 from veridical_lab.datasets.reading import group, json_rows, read_json_object
 from veridical_lab.datasets.topics import Topic, make_topic, normal_form
 
-__all__ = ["INFO", "read", "read_questions", "read_topics"]
-
 INFO = Info(
     name="perspectrum",
     title="Perspectrum",

@@ -14,8 +14,6 @@ from veridical.records.errors import DataError, InputError
 from veridical.records.types import Example
 from veridical_lab.datasets.files import check_split
 
-__all__ = ["INFO", "read", "read_texts"]
-
 INFO = Info(
     name="plain",
     title="Plain documents",

@@ -20,8 +20,6 @@ from veridical_lab.datasets.marks import locate
 from veridical_lab.datasets.reading import group
 from veridical_lab.datasets.topics import Topic, merged_topics
 
-__all__ = ["INFO", "read", "read_questions", "read_topics"]
-
 INFO = Info(
     name="procon",
     title="Arguments by perspective",

@@ -15,8 +15,6 @@ from veridical.records.types import Case, Example, Judgement, Level, Source, Ver
 from veridical_lab.datasets.files import found_file, one_file
 from veridical_lab.datasets.reading import group, read_json_object
 
-__all__ = ["INFO", "read"]
-
 INFO = Info(
     name="quintd",
     title="Quintd-1",

@@ -14,8 +14,6 @@ from veridical.records.types import Case, Example, Judgement, Level, Source, Ver
 from veridical_lab.datasets.files import check_split, one_file
 from veridical_lab.datasets.reading import group
 
-__all__ = ["INFO", "read"]
-
 INFO = Info(
     name="ragtruth",
     title="RAGTruth",

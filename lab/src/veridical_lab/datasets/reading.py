@@ -14,8 +14,6 @@ from veridical.io.jsonl import OnBad, json_error, refuse
 from veridical.io.tables import csv_table
 from veridical.records.errors import DataError
 
-__all__ = ["csv_rows", "group", "json_rows", "read_json_object"]
-
 
 def group(**pairs: object) -> tuple[tuple[str, str], ...]:
     """Make the `group` of an example from keywords, as sorted pairs of texts. Keywords with None are left out."""

@@ -16,8 +16,6 @@ from random import Random
 from veridical.records.spans import Span
 from veridical.text.quantities import is_value
 
-__all__ = ["Rival", "frequent_words", "kind_of", "rival"]
-
 _EDGES = ".,;:!?()[]{}\"“”„«»‘’'`。、，；：！？（）《》〈〉「」『』،؛؟।॥…–—-·/|"
 _CLAUSE = re.compile(r"[^\s.,;:!?()\[\]\"“”。、，；：！？（）《》「」…]+")
 _ENDS = (".", "!", "?", "。", "！", "？", "।", "؟", ":")

@@ -16,8 +16,6 @@ from veridical_lab.datasets.marks import tokens
 from veridical_lab.datasets.reading import csv_rows, group
 from veridical_lab.datasets.tables import linearise
 
-__all__ = ["INFO", "read"]
-
 INFO = Info(
     name="rotowire_errors",
     title="Rotowire reports with marked errors (accuracy shared task)",

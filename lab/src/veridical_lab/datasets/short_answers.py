@@ -26,8 +26,6 @@ from veridical_lab.datasets.linking import linked
 from veridical_lab.datasets.reading import group, json_rows
 from veridical_lab.datasets.rivals import frequent_words, kind_of, rival
 
-__all__ = ["SHORT_ANSWERS", "SHORT_ANSWER_STATEMENTS", "ShortAnswers"]
-
 _LANGUAGES = ("ar", "de", "el", "en", "es", "hi", "ko", "ro", "ru", "sw", "th", "tr", "vi", "zh")
 _NAME = re.compile(r"(?P<set>mlqa|tydi|xquad)\w*(?:\.\w+)*?\.(?P<language>[a-z]{2})(?:\.\w+)?\.json(?:\.gz)?")
 _MARKS = re.compile(r"(?<=\w\w)[.,;:。、،؛]+$")  # at the end of an answer, but not of "U.S."

@@ -13,8 +13,6 @@ from veridical.records.types import Case, Example, Judgement, Level, Source
 from veridical_lab.datasets.files import check_split
 from veridical_lab.datasets.reading import group, json_rows
 
-__all__ = ["INFO", "read"]
-
 INFO = Info(
     name="shroom_2024",
     title="SHROOM 2024",

@@ -9,8 +9,6 @@ from veridical.datasets.split import content_hash, document_of
 from veridical.records.spans import length
 from veridical.records.types import GOLD_THRESHOLD, Example
 
-__all__ = ["DataStatistics", "count_examples"]
-
 
 @dataclass(frozen=True, slots=True)
 class DataStatistics:

@@ -9,8 +9,6 @@ from veridical_lab.datasets.files import FileSet
 from veridical_lab.datasets.marks import diff_spans
 from veridical_lab.datasets.reading import group, json_rows
 
-__all__ = ["INFO", "read"]
-
 DOMAINS = (
     *("billsum", "ectsum", "news", "podcast", "qmsumm", "sales_call", "sales_email", "samsum", "scitldr"),
     "shakespeare",

@@ -19,8 +19,6 @@ from veridical_lab.datasets.files import found_file, split_files
 from veridical_lab.datasets.marks import diff_spans
 from veridical_lab.datasets.reading import csv_rows, group, json_rows, read_json_object
 
-__all__ = ["TableSet", "TableText", "linearise"]
-
 
 @dataclass(frozen=True, slots=True)
 class TableText:

@@ -14,8 +14,6 @@ from veridical.records.types import Case, Example, Judgement, Level, Source, Ver
 from veridical_lab.datasets.files import check_split
 from veridical_lab.datasets.reading import csv_rows, group
 
-__all__ = ["INFO", "read"]
-
 INFO = Info(
     name="tofueval",
     title="TofuEval",

@@ -21,19 +21,6 @@ from veridical.records.types import Source
 from veridical_lab.datasets.linking import linked
 from veridical_lab.datasets.reading import csv_rows, json_rows
 
-__all__ = [
-    "MOST_ARGUMENTS",
-    "Argument",
-    "Topic",
-    "draw_arguments",
-    "has_topics",
-    "make_topic",
-    "merged_topics",
-    "normal_form",
-    "read_topics",
-    "topic_groups",
-]
-
 MOST_ARGUMENTS = 3
 """If you give no number, at most this many arguments are drawn for each perspective (Chang et al. 2024, §2.1)."""
 

@@ -15,8 +15,6 @@ from veridical_lab.datasets.files import split_files
 from veridical_lab.datasets.marks import align, flagged_runs
 from veridical_lab.datasets.reading import group
 
-__all__ = ["INFO", "read"]
-
 _FOLDERS = {
     "tokens": "non_supported_tokens",
     "claims": "oracle_chunks/claim",

@@ -14,8 +14,6 @@ from veridical.records.errors import DataError, InputError
 from veridical.records.types import Example
 from veridical_lab.datasets.files import one_file
 
-__all__ = ["INFO", "read", "read_texts"]
-
 INFO = Info(
     name="wikipedia",
     title="Wikipedia articles",

@@ -12,8 +12,6 @@ from veridical.records.types import Case, Example, Judgement, Level, Source, Ver
 from veridical_lab.datasets.files import FileSet
 from veridical_lab.datasets.reading import group
 
-__all__ = ["WRITTEN", "WRITTEN_ANSWERS", "WRITTEN_PAIRS", "WRITTEN_RAG"]
-
 _LABELS = {"S": "entailment", "C": "contradiction", "N": "neutral"}
 # a question's answers over retrieved passages: three right ones, three wrong ones
 _FORMS = ("close", "free", "short", "edit", "fresh", "addition")

@@ -14,8 +14,6 @@ from veridical_lab.datasets.files import check_split
 from veridical_lab.datasets.marks import flagged_runs, tokens
 from veridical_lab.datasets.reading import group
 
-__all__ = ["INFO", "read"]
-
 INFO = Info(
     name="xsum_token",
     title="XSum hallucination annotations by token",

@@ -20,8 +20,6 @@ from veridical.records.spec import Spec
 from veridical.records.types import GOLD_THRESHOLD, Case, Example, Judgement, Level, Span, Verdict
 from veridical.text.segment import words
 
-__all__ = ["Coin", "Length", "Majority", "ResponseWords"]
-
 _NO_WORDS = "the response has no words"
 
 

@@ -22,8 +22,6 @@ from veridical.text.quantities import fold, implies, keys
 from veridical.text.segment import sentences
 from veridical_lab.detectors.spacy_pipeline import identity_of, load_pipeline
 
-__all__ = ["DependencyArcs", "Parser", "SpacyParser"]
-
 _KEPT = 20_000  # parsed sentences kept in memory
 _LONGEST = 10_000  # characters of a sentence parsed together
 

@@ -14,8 +14,6 @@ from veridical.inference.pairs import PairEncoding
 from veridical.records.types import Case, Source
 from veridical_lab.models.onnx import export_onnx
 
-__all__ = ["export"]
-
 _BRIDGE = Source("a", "The bridge over the Elbe was opened in 1893. It is 280 m long, and was painted blue in 1961.")
 _REPORT = Source("b", "The council met on Monday. Anna Berg said that 40 of 52 members had agreed. " * 6)
 _CASES = [  # check every export on these

@@ -15,8 +15,6 @@ from veridical.records.types import Case, Evidence, Judgement, Omission, SourceS
 from veridical.text.segment import words
 from veridical_lab.datasets.e2e_slots import Slot, Stated, Unplaced, meaning, place_slots, slot_of, stated_values
 
-__all__ = ["Slots"]
-
 
 @dataclass(frozen=True, slots=True)
 class Slots:

@@ -7,8 +7,6 @@ from typing import Any
 
 from veridical.records.errors import InputError, MissingExtraError
 
-__all__ = ["identity_of", "load_pipeline"]
-
 
 def load_pipeline(name: str, *, exclude: Sequence[str], needs: Sequence[str], what: str) -> Any:
     """Load a spaCy pipeline from its folder, or by name if it is installed.

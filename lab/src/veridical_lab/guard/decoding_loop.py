@@ -21,8 +21,6 @@ from veridical_lab.guard.monitors import Monitor
 from veridical_lab.guard.types import GuardOptions, Intervention, Sampling, TokenBudget
 from veridical_lab.models.stepwise import Generation
 
-__all__ = ["BudgetUsage", "DecodingLoop"]
-
 _SEGMENT: dict[str, Callable[[str], list[Span]]] = {"word": words, "sentence": sentences}
 _SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*+\s*+\Z|(?<!\s)[^\S\n]*+\n\s*+\Z")
 _MOST_MASS = 1 - 1e-6

@@ -26,8 +26,6 @@ from veridical_lab.detectors.local.probe import Probe
 from veridical_lab.models.monitor import ProbeMonitor
 from veridical_lab.models.stepwise import Generation
 
-__all__ = ["HiddenStateMonitor", "LikelihoodMonitor", "Monitor", "SentenceMonitor", "StreamMonitor", "monitor_for"]
-
 
 class Monitor(Protocol):
     """Connects a detector to the decoding loop. Each monitor is made for one text and used with one `Generation`."""

@@ -18,8 +18,6 @@ from veridical_lab.guard.decoding_loop import BudgetUsage
 from veridical_lab.guard.types import GuardOptions, Intervention, Log, Sampling
 from veridical_lab.models.stepwise import Generation
 
-__all__ = ["EndedText", "beam_texts", "best_of", "judge_texts", "rerank", "response_score", "sampled_texts"]
-
 EndedText = tuple[str, str]  # a text, and why it ends
 
 

@@ -10,18 +10,6 @@ from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Judgement, Outcome, Thresholds
 
-__all__ = [
-    "STRATEGIES",
-    "UNITS",
-    "GuardOptions",
-    "Guarded",
-    "Intervention",
-    "Log",
-    "Sampling",
-    "TokenBudget",
-    "Unguarded",
-]
-
 STRATEGIES = ("stop", "backtrack", "suppress", "rerank")
 UNITS = ("token", "word", "sentence")
 Log = Callable[[str], None]

@@ -19,8 +19,6 @@ from veridical.records.errors import InputError
 from veridical.records.spans import Span
 from veridical_lab.metrics.spans import f1_sp
 
-__all__ = ["fleiss_kappa", "krippendorff_alpha", "pairwise_span_f1"]
-
 Ratings = Sequence[Sequence[Hashable | None]]
 
 

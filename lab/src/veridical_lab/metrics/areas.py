@@ -17,8 +17,6 @@ from veridical.metrics.arrays import Bools, Floats, labels_and_scores
 from veridical.metrics.ranking import ranks, roc_auc
 from veridical.records.errors import InputError
 
-__all__ = ["AreaTest", "area_correlation", "delong", "hanley_mcneil"]
-
 
 @dataclass(frozen=True, slots=True)
 class AreaTest:

@@ -13,8 +13,6 @@ import numpy as np
 from veridical.metrics.arrays import Floats
 from veridical.records.types import Example
 
-__all__ = ["pair_name", "pair_number", "pair_outcomes"]
-
 
 def pair_name(example: Example) -> str | None:
     """Return the name of the example's pair, or None if the example belongs to no pair.

@@ -23,15 +23,6 @@ from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Bools, Floats, as_labels
 from veridical.records.errors import InputError
 
-__all__ = [
-    "PermutationTest",
-    "permutation_accuracy",
-    "permutation_f1",
-    "permutation_f1_counts",
-    "permutation_of_sums",
-    "permutation_sum",
-]
-
 STATES = 20_000_000
 DRAWS = 9_999
 _CHUNK = 1000

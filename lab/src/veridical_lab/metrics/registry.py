@@ -23,8 +23,6 @@ from veridical.text.stopwords import STOP_WORDS
 from veridical_lab.metrics import spans
 from veridical_lab.metrics.pairs import pair_name, pair_number, pair_outcomes
 
-__all__ = ["LABELLED_SCORES", "METRICS"]
-
 # --- the rows of a case -------------------------------------------------------------------------------------------
 
 

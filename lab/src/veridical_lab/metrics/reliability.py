@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike
 
 from veridical.metrics.calibration import BINS, bin_terms, ece_of_sums
 
-__all__ = ["Bin", "ece", "reliability"]
-
 
 @dataclass(frozen=True, slots=True)
 class Bin:

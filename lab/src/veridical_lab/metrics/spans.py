@@ -21,18 +21,6 @@ from veridical.metrics.tokens import Units, any_in, mask
 from veridical.records.errors import InputError
 from veridical.records.spans import Span, union
 
-__all__ = [
-    "character_counts",
-    "coverage_rows",
-    "coverage_terms",
-    "exact_counts",
-    "f1_of_coverage_sums",
-    "f1_sp",
-    "mushroom_cor",
-    "mushroom_iou",
-    "overlap_rows",
-]
-
 
 def character_counts(gold: Bools, predicted: Bools) -> Confusion:
     """Count the characters of a text by whether they are flagged and whether they should be.

@@ -15,8 +15,6 @@ from veridical.records.types import Example, Judgement, Level
 from veridical_lab.metrics.registry import LABELLED_SCORES
 from veridical_lab.metrics.spans import coverage_rows, coverage_terms, f1_of_coverage_sums
 
-__all__ = ["fit_metric_thresholds", "threshold_for_f1_sp"]
-
 _CANDIDATES = 100  # thresholds that are tried
 
 

@@ -12,8 +12,6 @@ from veridical.records.spans import Span
 from veridical.records.types import GOLD_THRESHOLD, Example, judged_spans
 from veridical.text.segment import words
 
-__all__ = ["labelled_phrase", "unit_labels"]
-
 _PHRASE_WORDS = 12
 
 

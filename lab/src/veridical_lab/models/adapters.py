@@ -24,17 +24,6 @@ from veridical_lab.models.padding import rectangle
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "frequent_tokens",
-    "last_logits",
-    "own_copy",
-    "set_tuned_weights",
-    "tuned_weights",
-    "virtual_tokens",
-    "with_lora",
-    "with_soft_prompt",
-]
-
 _FREQUENT = 5000  # tokens to initialise a soft prompt from (Chang et al. 2024, appendix B)
 _ADAPTER = "default"
 

@@ -14,18 +14,6 @@ from weakref import WeakKeyDictionary
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "activation_checkpointing",
-    "activation_memory",
-    "blocks",
-    "bytes_needed",
-    "embedding_inputs",
-    "fast_path",
-    "free_bytes",
-    "frozen",
-    "release_memory",
-]
-
 _PROBE = (16, 32, 64)  # lengths at which memory is measured, to extrapolate to any length
 _PLAIN_ATTENTION = 640  # up to this many tokens, attention by plain matrix products is faster in bf16 on a CPU
 

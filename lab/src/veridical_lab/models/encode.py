@@ -18,8 +18,6 @@ from veridical.records.errors import CannotJudgeError
 from veridical.records.spans import Span
 from veridical.records.types import Case
 
-__all__ = ["Encoded", "SourceSpan", "default_template", "encode"]
-
 _LEAST_ROOM = 16  # tokens; a window that shows less of a source is not worth a pass
 _OVERLAP = 4  # windows share a quarter, so that what one cuts is complete in the next
 

@@ -29,8 +29,6 @@ from veridical_lab.models.padding import rectangle
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Filler", "Gaps", "PieceSampling"]
-
 _BATCH_TOKENS = {"cpu": 1024}  # as in the runner
 _OTHER_BATCH_TOKENS = 16384
 # the largest difference between batches of the same number, as a logit or a probability

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-__all__ = ["SALIENCE_KINDS", "SALIENCE_SCORES", "salience"]
-
 SALIENCE_KINDS = ("input_x_gradient", "l2")
 SALIENCE_SCORES = ("logit", "logprob")
 _CHECKED = 8  # tokens on which the closed-form head is compared with the model's own

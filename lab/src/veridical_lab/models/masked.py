@@ -18,8 +18,6 @@ from veridical.records.errors import InputError
 from veridical.records.spans import Span
 from veridical_lab.models.padding import rectangle
 
-__all__ = ["MaskedOutputs", "mask_in_turn"]
-
 _BATCH_TOKENS = {"cpu": 1024}  # as in the runner; on other devices the logits of a whole batch set the limit
 _OTHER_BATCH_TOKENS = 8192
 

@@ -18,8 +18,6 @@ from veridical_lab.models.sublayers import capture_sublayers
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["ProbeMonitor", "check_causal"]
-
 Scores = dict[str, NDArray[np.float64]]  # by objective
 
 

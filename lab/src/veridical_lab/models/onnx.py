@@ -35,8 +35,6 @@ from veridical_lab.models.rounding import rounded_matrices
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["export_onnx"]
-
 
 def export_onnx(
     runner: PairRunner,

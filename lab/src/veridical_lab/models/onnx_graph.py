@@ -14,8 +14,6 @@ from veridical.inference.onnx_runtime import KEPT
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["LARGEST_WEIGHT", "attention_table", "join_attention", "keep_tokens", "quantise"]
-
 _RUNTIME = "com.microsoft"  # the domain of onnxruntime's own operators
 _MASKED = -1e9
 LARGEST_WEIGHT = 64

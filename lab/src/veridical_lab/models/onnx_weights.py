@@ -16,8 +16,6 @@ from veridical.records.errors import DataError
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["restore_backbone"]
-
 _PREFIX = "model."  # of the exported encoder's names
 _PRODUCT = "MatMulIntegerToFloat"
 

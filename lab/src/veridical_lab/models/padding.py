@@ -13,8 +13,6 @@ from veridical.inference.local_model import LocalModel
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["rectangle"]
-
 
 def rectangle(
     model: LocalModel, rows: Sequence[Sequence[int] | NDArray[np.integer[Any]]], *, left: bool = False

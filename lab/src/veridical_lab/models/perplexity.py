@@ -11,8 +11,6 @@ from veridical.inference.tokenization import special_tokens, tokenize_texts
 from veridical_lab.models.encode import Encoded
 from veridical_lab.models.runner import Runner
 
-__all__ = ["mean_surprisal"]
-
 
 def mean_surprisal(model: LocalModel, texts: Sequence[str]) -> list[float]:
     """Average -log p over the tokens of each text, in nats. NaN for a text in which no token is predicted.

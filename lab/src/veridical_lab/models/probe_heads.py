@@ -18,18 +18,6 @@ from veridical.metrics.arrays import Floats
 from veridical.metrics.calibrators import calibrator
 from veridical.records.errors import InputError, UnknownNameError
 
-__all__ = [
-    "OBJECTIVES",
-    "PROBE_KINDS",
-    "Head",
-    "Probes",
-    "StreamingProbes",
-    "from_tensors",
-    "running_mean",
-    "score_prefixes",
-    "sigmoid",
-]
-
 PROBE_KINDS = ("linear", "pooling", "mlp")
 OBJECTIVES = ("token", "response")
 RealArray = NDArray[np.floating[Any]]

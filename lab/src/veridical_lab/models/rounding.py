@@ -17,8 +17,6 @@ from veridical.models.torch_engine import TorchEngine
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["rounded", "rounded_matrices"]
-
 _DAMPING = 0.01  # share of the mean second moment, added to each; as in the paper
 _BLOCK = 128  # columns whose errors reach the columns behind them together
 

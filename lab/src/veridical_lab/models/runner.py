@@ -30,8 +30,6 @@ from veridical_lab.models.sublayers import capture_sublayers, check_layout, chec
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["RequestedOutputs", "Runner", "RunnerResult"]
-
 _log = logging.getLogger(__name__)
 _SHARD = 512  # sequences whose results are held back so that they can be batched by length
 _BATCH_TOKENS = {"cpu": 1024}  # on a CPU larger batches only cost memory traffic

@@ -16,8 +16,6 @@ from veridical.inference.artifact import DETECTOR, FORMAT, WEIGHTS, Artifact
 from veridical.inference.saving import make_folder
 from veridical.io.files import write_whole
 
-__all__ = ["save_artifact", "tensors_digest", "write_folder"]
-
 
 def write_folder(folder: str | Path, kind: str, fields: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Path:
     """Write a detector to a folder and return the folder.

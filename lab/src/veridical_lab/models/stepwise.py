@@ -23,8 +23,6 @@ from veridical_lab.models.encode import encode
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Generation", "IncrementalDecoder", "TokenPrompt", "prompt_of"]
-
 _LOGITS_KEPT = 16  # how many tokens one can go back without another forward pass
 _CONTEXT = 4  # tokens decoded together with new ones, as some tokenizers strip a text's first space
 _SPACES = ("▁", "Ġ", " ")  # a token that is only a space, as vocabularies write it

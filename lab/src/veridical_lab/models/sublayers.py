@@ -22,17 +22,6 @@ from veridical.records.errors import InputError
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "SUBLAYER_LAYOUTS",
-    "SublayerLayout",
-    "capture_sublayers",
-    "check_layout",
-    "check_sublayers",
-    "first_layers",
-    "layout_of",
-    "sublayer_count",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class SublayerLayout:

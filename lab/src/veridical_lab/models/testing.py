@@ -16,8 +16,6 @@ from veridical.inference.local_model import require_models
 from veridical.models.load import quiet
 from veridical.records.errors import UnknownNameError
 
-__all__ = ["ARCHITECTURES", "ENCODERS", "ENCODER_DECODERS", "TOKENIZERS", "tiny", "tiny_tokenizer"]
-
 TokenizerKind = Literal["bytes", "metaspace", "wordpiece", "unigram"]
 TOKENIZERS = ("bytes", "metaspace", "unigram", "wordpiece")
 

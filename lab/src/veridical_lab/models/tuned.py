@@ -19,8 +19,6 @@ from veridical.models.base_model import load_base
 from veridical.records.errors import DataError
 from veridical_lab.models.adapters import virtual_tokens
 
-__all__ = ["GENERATOR", "PROMPT", "TunedChat", "reads_bare_tasks", "task_tokens"]
-
 GENERATOR = "generator"
 PROMPT = "prompt"  # the name of the vectors among the tensors
 

@@ -36,8 +36,6 @@ from veridical_lab.probes.labelled_sequences import EncodedExamples
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["STORED_DTYPES", "ActivationStore", "write_store"]
-
 STORED_DTYPES = {"bf16": 2, "fp16": 2, "fp32": 4}
 STORE_FORMAT = 1
 INDEX = "store.json"

@@ -21,19 +21,6 @@ from veridical_lab.probes.labelled_sequences import EncodedExamples
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "ActivationStates",
-    "Indices",
-    "RecomputedStates",
-    "as_size",
-    "check_finite",
-    "compute_states",
-    "group_by_length",
-    "in_memory",
-    "mean_states",
-    "row_indices",
-]
-
 Indices = NDArray[np.int64]
 _READ_AT_ONCE = 64  # sequences read at once when only their means are kept
 

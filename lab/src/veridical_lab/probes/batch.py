@@ -21,8 +21,6 @@ from veridical_lab.probes.options import ProbeOptions
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["LabelledItems", "ProbeWeights", "labelled_items", "logits_of", "losses_of"]
-
 _MIN_EXPONENT = -700.0  # exp of it is still a double
 
 

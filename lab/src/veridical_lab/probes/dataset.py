@@ -34,8 +34,6 @@ from veridical_lab.probes.options import ProbeConfig, TrainingConfig
 
 REPORTED = 256  # sequences between two lines of progress
 
-__all__ = ["ProbeDataset", "build_dataset"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProbeDataset:

@@ -28,8 +28,6 @@ from veridical_lab.probes.activations import Indices
 from veridical_lab.probes.fitting import ScoresBySequence
 from veridical_lab.probes.labelled_sequences import EncodedExamples, ProbeLabels
 
-__all__ = ["Judged", "best_f1_each", "f1_sp_in_model_tokens", "fit_threshold", "judgements_of", "label_score_pairs"]
-
 Judged = list[tuple[Example, Judgement]]
 
 

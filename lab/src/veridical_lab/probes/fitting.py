@@ -25,8 +25,6 @@ from veridical_lab.probes.options import ProbeOptions
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["FittedProbes", "ScoresBySequence", "fit", "fit_ensemble", "scores_of"]
-
 ScoresBySequence = Mapping[int, NDArray[np.float64]]  # each (probes, tokens), or (probes, 1) of a whole response
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8

@@ -20,8 +20,6 @@ from veridical_lab.datasets.consensus import majority
 from veridical_lab.metrics.unit_labels import unit_labels
 from veridical_lab.models.encode import Encoded, encode
 
-__all__ = ["EncodedExamples", "ProbeLabels", "encode_examples", "labels_of", "with_token_consensus"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedExamples:

@@ -10,8 +10,6 @@ from veridical.inference.template import get_template
 from veridical.records.errors import InputError, UnknownNameError
 from veridical_lab.models.probe_heads import OBJECTIVES, PROBE_KINDS
 
-__all__ = ["SELECTIONS", "THRESHOLD_METRICS", "ProbeConfig", "ProbeOptions", "TrainingConfig"]
-
 SELECTIONS = ("ensemble", "best")
 THRESHOLD_METRICS = ("token_f1", "f1_sp")
 

@@ -33,8 +33,6 @@ from veridical_lab.probes.evaluation import Judged, best_f1_each, fit_threshold,
 from veridical_lab.probes.fitting import FittedProbes, fit, fit_ensemble, scores_of
 from veridical_lab.probes.options import TrainingConfig
 
-__all__ = ["TrainedProbe", "train_probe"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedProbe:

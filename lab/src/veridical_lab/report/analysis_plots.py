@@ -8,8 +8,6 @@ from typing import Any
 from veridical_lab.probes.analysis.results import Analysis, Peak, ProbeFinding
 from veridical_lab.report.plots import INK, as_svg, new_axes, style_of
 
-__all__ = ["analysis_plots"]
-
 _TITLES = {
     "f1": "F1-R (responses)",
     "f1_sp": "F1-Sp (spans)",

@@ -8,8 +8,6 @@ from veridical.report.tables import Table, cell
 from veridical_lab.probes.analysis.results import Analysis, At, Peak
 from veridical_lab.report.result_tables import comparison_table
 
-__all__ = ["analysis_tables", "peaks_table"]
-
 
 def analysis_tables(analysis: Analysis) -> list[Table]:
     """Make a table for each objective, and tables of peaks and comparisons if there are any."""

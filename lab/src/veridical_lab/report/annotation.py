@@ -12,8 +12,6 @@ from veridical_lab.annotate.release import Release, TagCount
 from veridical_lab.report.plots import INK, as_svg, new_axes, style_of
 from veridical_lab.report.table_formats import markdown
 
-__all__ = ["agreement_line", "loop_plot", "loop_tables", "quality_table", "quiz_table", "release_card"]
-
 
 def agreement_line(agreement: Agreement) -> str:
     """Write one line on agreement: labels, alpha, kappa, and how often all annotators agree."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from veridical_lab.datasets.stats import DataStatistics
 
-__all__ = ["statistics_text"]
-
 
 def statistics_text(statistics: DataStatistics) -> str:
     """Write one line for each count, with the name of the count first."""

@@ -11,8 +11,6 @@ from veridical.report.tables import Table
 from veridical_lab.report.plots import INK, as_svg, colour_of, finish_heat_map, new_axes, new_figure
 from veridical_lab.training.feature_analysis import LABEL, FeatureAnalysis, Spread
 
-__all__ = ["correlation_figure", "feature_plots", "feature_tables", "word_type_figure"]
-
 _TYPE_COLUMNS, _FEATURE_COLUMNS = 42, 46  # width in characters of the first three columns, and of a feature's two
 
 

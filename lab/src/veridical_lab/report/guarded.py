@@ -15,8 +15,6 @@ from veridical_lab.guard import Guarded, Intervention
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["print_guarded"]
-
 
 def print_guarded(results: Iterable[Guarded], console: Console) -> None:
     """Print each text as `veridical check` shows it, then the interventions, why the text ends, and its cost."""

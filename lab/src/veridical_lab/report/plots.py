@@ -15,8 +15,6 @@ from typing import Any
 
 from veridical.records.errors import MissingExtraError
 
-__all__ = ["COLOURS", "INK", "as_svg", "colour_of", "finish_heat_map", "new_axes", "new_figure", "style_of"]
-
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 INK = "#808080"
 _LINES = ("-", "--", ":", "-.")

@@ -9,8 +9,6 @@ from veridical.records.strings import visible
 from veridical.report.tables import Table
 from veridical_lab.tasks.papers import MEAN, StudyRow
 
-__all__ = ["prevalence_tables"]
-
 
 def prevalence_tables(rows: Sequence[StudyRow]) -> list[Table]:
     """Make tables of hallucinations per summary, and of the proportion of summaries with any, with 95 % intervals.

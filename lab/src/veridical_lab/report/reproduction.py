@@ -11,8 +11,6 @@ from veridical.report.tables import Table
 from veridical_lab.reproduce import PAPERS, Exhibit, Reproduction, Setting, load_plan, reproduce
 from veridical_lab.reproduce.running import Reproduced
 
-__all__ = ["matrix", "reproduction_tables"]
-
 _MOST = 3  # figures of an exhibit that the matrix shows
 
 

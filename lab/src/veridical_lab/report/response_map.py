@@ -13,8 +13,6 @@ from veridical_lab.report.plots import COLOURS, INK, as_svg, finish_heat_map, ne
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["print_response_map", "response_map_svg"]
-
 _LETTERS = 14  # characters shown of a token
 _MOST_TOKENS = 120  # tokens in a picture
 

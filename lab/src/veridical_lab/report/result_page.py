@@ -12,8 +12,6 @@ from veridical_lab.bench.results import ResultRow
 from veridical_lab.report.result_plots import by_set, group_bars, reliability_plot, roc_plot
 from veridical_lab.report.result_tables import by_data, result_tables
 
-__all__ = ["render_results"]
-
 
 @dataclass(frozen=True, slots=True)
 class Section:

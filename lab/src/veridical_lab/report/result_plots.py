@@ -14,8 +14,6 @@ from veridical_lab.bench.results import ResultRow
 from veridical_lab.report.plots import COLOURS, INK, as_svg, colour_of, new_axes, style_of
 from veridical_lab.report.result_tables import by_data
 
-__all__ = ["by_set", "context_curves", "group_bars", "reliability_plot", "roc_plot"]
-
 _FOLDERS = re.compile(r"(?<![^:=,])[^:=,]*/")
 _SETTING = re.compile(r"setting=(offline|online)(?:@(\d+))?")
 _MARKERS = "osD^vP"

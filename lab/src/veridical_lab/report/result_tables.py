@@ -21,17 +21,6 @@ from veridical_lab.bench.results import ResultRow
 from veridical_lab.metrics.registry import METRICS
 from veridical_lab.training.token_benchmark import TABLE_METRICS
 
-__all__ = [
-    "by_data",
-    "comparison_table",
-    "mean_tables",
-    "metric_tables",
-    "phrase_tables",
-    "published_tables",
-    "result_csv",
-    "result_tables",
-]
-
 
 def result_csv(rows: Iterable[ResultRow], metrics: Sequence[str] | None = None) -> str:
     """Write result rows as CSV, with one line for each figure. An undefined figure is empty.

@@ -16,8 +16,6 @@ from veridical_lab.report.plots import COLOURS, INK, as_svg, finish_heat_map, ne
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["salience_map_svg", "word_bars_svg"]
-
 _PLAIN, _FLAGGED = COLOURS[:2]
 _MOST_WORDS = 60
 _LETTERS = 22  # characters shown of a word

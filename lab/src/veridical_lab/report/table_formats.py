@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from veridical.report.tables import Table
 
-__all__ = ["FORMATS", "latex", "markdown"]
-
 
 def markdown(tables: Sequence[Table]) -> str:
     """Write tables as Markdown."""

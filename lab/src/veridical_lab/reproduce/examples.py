@@ -15,8 +15,6 @@ from veridical.records.types import GOLD_THRESHOLD, Example, Judgement
 from veridical_lab.corrupt.argument_responses import composed
 from veridical_lab.datasets.topics import read_topics
 
-__all__ = ["KINDS", "Shown", "examples_of"]
-
 KINDS = ("marked", "changed", "annotators", "topics")
 """Responses with marks, sources that were changed, what single annotators marked, and topics by part of the split."""
 

@@ -11,8 +11,6 @@ from typing import Any
 from veridical.records.errors import InputError, UnknownNameError
 from veridical_lab.bench.published import published
 
-__all__ = ["PAPERS", "VERSIONS", "Cell", "Exhibit", "Plan", "Step", "Version", "load_plan"]
-
 PAPERS: Mapping[str, str] = {
     "chang2024": "Detecting hallucination and coverage errors in retrieval augmented generation (A)",
     "liu2022": "A token-level reference-free hallucination detection benchmark, HaDes (B)",

@@ -24,8 +24,6 @@ from veridical_lab.datasets.appending import append_lines
 from veridical_lab.reproduce.examples import Shown, examples_of
 from veridical_lab.reproduce.plan import Cell, Exhibit, Step, Version
 
-__all__ = ["Reproduced", "Reproduction", "Setting", "commands_of", "find", "missing_needs", "reproduce", "run_command"]
-
 STATUSES = ("measured", "not yet measured", "needs data or models", "failed")
 _DONE = "steps.jsonl"
 _MODEL = re.compile(r"\{model:([^{}]+)\}")

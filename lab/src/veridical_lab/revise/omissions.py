@@ -23,8 +23,6 @@ from veridical.workflows.revise import Revised, Round
 from veridical.workflows.revise.acceptance import left_out
 from veridical_lab.corrupt.argument_responses import clause_of
 
-__all__ = ["put_in"]
-
 _SAID, _NAMED = "It is also said that", "Another argument:"
 _FRAME = re.compile(f"{_SAID}|{_NAMED}")
 _PARAGRAPH = re.compile(r"[^\n]*\S[^\n]*")

@@ -8,8 +8,6 @@ from veridical.records.edits import apply
 from veridical.records.types import Case, Judgement, Thresholds
 from veridical.workflows.revise import Progress, Revised, Reviser, RevisionTask
 
-__all__ = ["revise_unfiltered"]
-
 
 def revise_unfiltered(
     cases: Sequence[Case], reviser: Reviser, judgements: Sequence[Judgement] | None, thresholds: Thresholds

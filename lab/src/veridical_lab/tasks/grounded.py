@@ -24,8 +24,6 @@ from veridical.records.types import Case, Example, Judgement, Thresholds
 from veridical.text.segment import sentences
 from veridical_lab.models.encode import Encoded, encode
 
-__all__ = ["TASKS", "UNLABELLED", "GroundedTask", "Writing", "find_task", "inputs_of", "label_responses", "write"]
-
 UNLABELLED = "nobody"  # the annotator's name in the gold of an unlabelled response
 
 

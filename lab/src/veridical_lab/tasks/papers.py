@@ -29,18 +29,6 @@ from veridical.workflows.revise.llm_revisers import Factored, SelfCorrection
 from veridical_lab.revise.unfiltered import revise_unfiltered
 from veridical_lab.tasks.prevalence import Audit, JudgedSummaries, Prevalence, mean_prevalence
 
-__all__ = [
-    "MEAN",
-    "SELF_CORRECTION",
-    "Study",
-    "StudyOptions",
-    "StudyRow",
-    "cited_claims",
-    "study",
-    "summarise_paper",
-    "summary_request",
-]
-
 SELF_CORRECTION = "self-correction"
 """The critic in a row if the generator revised its summaries by its own feedback (§4.1)."""
 

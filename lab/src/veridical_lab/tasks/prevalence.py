@@ -20,8 +20,6 @@ from veridical.records.types import DEFAULT_THRESHOLD, Case, Judgement
 from veridical.text.segment import has_words, sentences
 from veridical.workflows.revise.statements import statements_of
 
-__all__ = ["Audit", "JudgedSummaries", "Prevalence", "mean_prevalence"]
-
 
 @dataclass(frozen=True, slots=True)
 class Audit:

@@ -12,8 +12,6 @@ from veridical.records.types import Example
 from veridical_lab.datasets.appending import append_lines, recover
 from veridical_lab.tasks.grounded import UNLABELLED
 
-__all__ = ["append_responses", "kept_responses"]
-
 
 def kept_responses(path: Path, ids: Collection[str], group: Mapping[str, str], *, labelled: bool) -> set[str]:
     """Find which of `ids` an earlier run has already written to a file. An incomplete last line is removed.

@@ -14,14 +14,6 @@ from veridical.records.errors import DataError, InputError
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "CHECKPOINT",
-    "Reached",
-    "TrainingStopped",
-    "resume_checkpoint",
-    "save_checkpoint",
-]
-
 CHECKPOINT = "checkpoint"
 _STATE = "state.json"
 Tensors = dict[str, "torch.Tensor"]

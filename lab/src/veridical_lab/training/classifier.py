@@ -36,8 +36,6 @@ from veridical_lab.training.token_evaluation import fit_or_keep, response_target
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["LEARNING_RATES", "ClassifierTraining", "train_classifier"]
-
 LEARNING_RATES: Mapping[str, float] = {"prompt": 0.1, "lora": 1e-3, "head": 1e-3, "full": 5e-5}
 """The highest learning rate of each method, by default."""
 

@@ -19,8 +19,6 @@ from veridical.records.types import Case, Example, Judgement, Source, Verdict
 from veridical.text.matching import WORDS, Profile
 from veridical.text.segment import sentences
 
-__all__ = ["contrasts", "corrected", "exchanged", "inserted", "joined", "moved", "without_evidence"]
-
 
 def contrasts(name: str, examples: Sequence[Example], seed: int = 0) -> dict[str, list[Example]]:
     """Make contrasts of a set's examples, by kind, such as "written_corrected".

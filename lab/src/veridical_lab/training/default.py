@@ -43,8 +43,6 @@ from veridical_lab.training.tokens import TokenTraining, train_tokens
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DefaultTraining", "assemble", "backbone_of", "train_default", "train_encoder"]
-
 _STAGES = "stages"
 _SHARE = 0.1  # of the data that a pass draws
 _ROUNDED_FOR = 2  # examples of each set for which the weights are rounded, at least

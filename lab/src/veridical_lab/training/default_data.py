@@ -31,18 +31,6 @@ from veridical_lab.datasets.plain import read_texts
 from veridical_lab.training.contrasts import contrasts
 from veridical_lab.training.languages import in_languages
 
-__all__ = [
-    "ENTAILMENT",
-    "LABELLED",
-    "WRITTEN_SETS",
-    "Examples",
-    "part_of",
-    "slot_errors",
-    "some",
-    "some_of_each",
-    "swapped",
-]
-
 Examples = dict[str, list[Example]]
 _Item = TypeVar("_Item")
 

@@ -25,18 +25,6 @@ from veridical.text.segment import words
 from veridical_lab.metrics.unit_labels import unit_labels
 from veridical_lab.training.token_evaluation import contradiction_pair, response_target
 
-__all__ = [
-    "IN_PLACE",
-    "PENALTY",
-    "SWAPPED",
-    "LevelRows",
-    "fit_contradiction",
-    "fit_level",
-    "fit_levels",
-    "fit_short_answers",
-    "level_rows",
-]
-
 SWAPPED = "_swapped"
 """Sets with this suffix in their names have sources to cover as responses, and responses as sources."""
 PENALTY = 0.01

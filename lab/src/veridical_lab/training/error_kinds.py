@@ -14,8 +14,6 @@ from veridical.records.errors import InputError
 from veridical.records.types import Example
 from veridical.text.mentions import index_of
 
-__all__ = ["TAGS", "fit_kinds", "gold_kind", "wrong_statements"]
-
 TAGS = {
     "value": ("number", "arith", "count", "form"),
     "unit": ("unit",),

@@ -19,8 +19,6 @@ from veridical_lab.detectors.features.extraction import FeatureExtractor
 from veridical_lab.detectors.features.tagger import ENTITIES, PARTS_OF_SPEECH
 from veridical_lab.training.features import FeatureTable, feature_table
 
-__all__ = ["DEFAULT_FEATURES", "FeatureAnalysis", "FeatureGroup", "Spread", "analyse_features"]
-
 # the paper's four, the support by sources and the generator's scores; features that a data set lacks are left out
 DEFAULT_FEATURES = ("probability", "log_probability", "entropy", "tf_idf", "ppmi", "unsupported", "token_score")
 LABEL = "hallucinated"

@@ -42,16 +42,6 @@ from veridical_lab.metrics.unit_labels import labelled_phrase, unit_labels
 from veridical_lab.models.encode import default_template
 from veridical_lab.models.saving import write_folder
 
-__all__ = [
-    "LABEL_UNITS",
-    "FeatureOptions",
-    "FeatureTable",
-    "Inputs",
-    "feature_table",
-    "save_features",
-    "train_features",
-]
-
 LABEL_UNITS = ("auto", "word", "phrase")
 MAX_ITERATIONS = 100  # Liu et al. 2022, §4
 PATIENCE = 5  # iterations without a lower loss, ibid.

@@ -45,8 +45,6 @@ from veridical_lab.training.schedule import Schedule
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["GeneratorTraining", "answers_to_learn", "task_texts", "train_generator"]
-
 _INTRODUCTIONS = (
     "People disagree on the question “{}”.",
     "There are different views on the question “{}”.",

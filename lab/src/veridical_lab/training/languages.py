@@ -26,8 +26,6 @@ from veridical_lab.datasets.plain import read_texts
 from veridical_lab.datasets.reading import group
 from veridical_lab.datasets.rivals import frequent_words, rival
 
-__all__ = ["in_languages"]
-
 _Item = TypeVar("_Item")
 _LONGEST_SENTENCE = 400  # characters
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*+")

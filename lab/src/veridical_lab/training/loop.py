@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from veridical.inference.local_model import LocalModel
 
-__all__ = ["TrainingLoop", "bf16_products"]
-
 _REPORTED = 10  # steps between two lines of progress
 
 

@@ -45,8 +45,6 @@ from veridical_lab.training.loop import bf16_products
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["LanguagesTraining", "cut_vocabulary", "fit_located", "location_loss", "train_languages"]
-
 _SHARE = 0.2  # of the data that a pass draws
 _SHORT_SOURCES, _LONG_SOURCES = 600, 1500  # characters of all sources, at most
 _EVERY = 10  # steps between two with questions

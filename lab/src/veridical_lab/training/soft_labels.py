@@ -14,8 +14,6 @@ from veridical.records.types import Example, Judgement
 from veridical_lab.metrics.unit_labels import unit_labels
 from veridical_lab.training.token_evaluation import response_target
 
-__all__ = ["mixed"]
-
 
 def mixed(example: Example, judgement: Judgement, weight: float) -> Example:
     """Give an example soft labels: the detector's scores mixed with the example's own labels.

@@ -28,8 +28,6 @@ from veridical.records.errors import InputError, MissingExtraError
 from veridical.records.types import Example, Judgement, Level
 from veridical_lab.models.saving import save_artifact
 
-__all__ = ["train_summac"]
-
 _STRENGTHS = (1.0, 0.1, 0.01, 0.001)  # scikit-learn's C
 
 

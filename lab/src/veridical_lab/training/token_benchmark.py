@@ -29,16 +29,6 @@ from veridical_lab.bench.settings import BenchSettings, Loaded
 from veridical_lab.metrics.registry import METRICS
 from veridical_lab.training.token_methods import TokenMethod
 
-__all__ = [
-    "SETTINGS",
-    "TABLE_METRICS",
-    "BenchmarkData",
-    "benchmark_rows",
-    "cut_behind_phrase",
-    "cut_context",
-    "read_benchmark",
-]
-
 SETTINGS = ("offline", "online")
 # the columns of Tables 2 and 3 of Liu et al. 2022, whose "BSS" is the Brier score
 TABLE_METRICS = {

@@ -18,16 +18,6 @@ from veridical.records.types import DEFAULT_THRESHOLD, GOLD_THRESHOLD, Example, 
 from veridical.workflows.calibration import CalibrationOptions, fit_scale
 from veridical_lab.metrics.unit_labels import unit_labels
 
-__all__ = [
-    "contradiction_pair",
-    "contradiction_target",
-    "fit_or_keep",
-    "fit_scales",
-    "labelled_logits",
-    "response_target",
-    "validation_figures",
-]
-
 
 def response_target(example: Example) -> float:
     """Return the gold score of the whole response, or NaN if gold does not say."""

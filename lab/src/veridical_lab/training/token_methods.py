@@ -34,8 +34,6 @@ from veridical_lab.training.features import FeatureOptions, Inputs, train_featur
 from veridical_lab.training.token_options import TokenTraining
 from veridical_lab.training.tokens import train_tokens
 
-__all__ = ["TOKEN_METHODS", "ClassifierMethod", "FeatureMethod", "TokenMethod", "load_method"]
-
 _FEATURE_OPTIONS = (
     *("context", "device", "dtype", "max_windows", "model", "paper", "seed", "sources", "statistics", "tagger"),
     "template",

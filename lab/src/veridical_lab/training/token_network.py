@@ -25,8 +25,6 @@ from veridical_lab.training.token_options import TokenTraining
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Item", "TokenNetwork", "eager_attention", "torch_head"]
-
 _SHORT = 512  # tokens
 
 

@@ -8,8 +8,6 @@ from veridical.inference.pairs import PairSettings
 from veridical.metrics.thresholding import threshold_fitter
 from veridical.records.errors import InputError
 
-__all__ = ["TokenTraining"]
-
 
 @dataclass(frozen=True, slots=True)
 class TokenTraining:

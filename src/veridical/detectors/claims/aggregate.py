@@ -17,15 +17,6 @@ from veridical.records.types import Case, Claim, Judgement, Omission, Source, So
 from veridical.text.citations import statements
 from veridical.text.segment import has_words
 
-__all__ = [
-    "AGGREGATES",
-    "Coverage",
-    "aggregate_claims",
-    "aggregate_coverage",
-    "any_false",
-    "sentences_to_cover",
-]
-
 
 def any_false(scores: Sequence[float]) -> float:
     """Compute the probability that at least one claim is wrong, from the scores of all claims.

@@ -16,8 +16,6 @@ from veridical.records.types import Case, Claim, Source, Verdict
 from veridical.text.citations import DANGLING, Citation, find_citations, footnotes, resolve_citation, statements
 from veridical.text.segment import has_words
 
-__all__ = ["CitationPolicy", "ResponseCitations", "remove_spans"]
-
 
 def remove_spans(text: str, spans: Sequence[Span]) -> str:
     """Remove the characters in `spans` from a text, and the spaces that would be left over.

@@ -20,8 +20,6 @@ from veridical.records.types import Case, Evidence, Judgement, Source, Usage
 from veridical.text.names import is_name
 from veridical.text.quantities import fold, is_value
 
-__all__ = ["ClaimChecker", "ClaimResult", "DetectorChecker", "Question"]
-
 
 @dataclass(frozen=True, slots=True)
 class Question:

@@ -23,16 +23,6 @@ from veridical.text.quotes import find_quote
 from veridical.text.segment import has_words, words
 from veridical.text.stopwords import STOP_WORDS
 
-__all__ = [
-    "MIN_SIMILARITY",
-    "Claims",
-    "align_claims",
-    "claim_sentences",
-    "nothing_to_check",
-    "sentence_claims",
-    "split_by_model",
-]
-
 MIN_SIMILARITY = 0.8
 """A listed claim and its span must be at least this similar. A claim may drop or replace a few words of a sentence."""
 

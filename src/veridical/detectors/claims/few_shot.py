@@ -12,15 +12,6 @@ from veridical.records.errors import DataError, InputError
 from veridical.records.types import GOLD_THRESHOLD, Example
 from veridical.text.segment import has_words
 
-__all__ = [
-    "FewShotExample",
-    "answered_examples",
-    "draw_few_shot",
-    "few_shot_option",
-    "read_few_shot",
-    "require_few_shot",
-]
-
 _BUILTIN = "builtin"
 
 

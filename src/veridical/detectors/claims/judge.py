@@ -37,8 +37,6 @@ from veridical.records.spec import Spec
 from veridical.records.types import Case, Example, Judgement, Level
 from veridical.text.segment import has_words
 
-__all__ = ["METHODS", "Judge"]
-
 METHODS = ("yes_no", "cot", "list")
 _OPTIONS = ("few_shot", "min_probability_mass", "prompt")
 _MASS = 0.5  # default least probability of Yes and No together

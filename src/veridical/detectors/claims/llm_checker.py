@@ -28,18 +28,6 @@ from veridical.records.types import Evidence, Source, Usage
 from veridical.text.quotes import find_quote
 from veridical.text.segment import words
 
-__all__ = [
-    "METHODS",
-    "LLMChecker",
-    "ask_by_chunk",
-    "chat_messages",
-    "explain_quotes",
-    "read_cot",
-    "read_critique",
-    "read_many",
-    "read_yes_no",
-]
-
 METHODS = ("yes_no", "cot", "critique")
 _MAX_QUOTED = 5  # most quotes in one reason
 _QUOTE_SIMILARITY = 0.95

@@ -25,8 +25,6 @@ from veridical.text.quantities import fold
 from veridical.text.quotes import find_quote
 from veridical.text.segment import has_words, words
 
-__all__ = ["QAChecker", "answer_f1", "read_questions"]
-
 _LONGEST_ANSWER = 30  # words; a longer reply explains instead of answering
 _LINE = re.compile(r"^[\s>*_#\d.)-]*(question|answer)[ \t*_]*:[ \t*_]*(\S.*)$", re.IGNORECASE)
 _MARKS = " \t*_"

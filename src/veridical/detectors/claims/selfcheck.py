@@ -27,8 +27,6 @@ from veridical.records.spec import Spec
 from veridical.records.types import Case, Claim, Judgement, Level, Source, Usage
 from veridical.text.segment import has_words
 
-__all__ = ["SampleChecker", "SelfCheck"]
-
 _OPTIONS = ("samples", "temperature", "max_tokens", "seed", "min_probability_mass")
 _CHECKERS = ("yes_no", "cot")
 

@@ -9,8 +9,6 @@ from veridical.records.spans import Span
 from veridical.records.types import Source
 from veridical.text.segment import sentences
 
-__all__ = ["chunk_sources", "format_sources"]
-
 
 def format_sources(sources: Sequence[Source]) -> str:
     r"""Join the sources into one text, each below its citation or id.

@@ -43,8 +43,6 @@ from veridical.records.types import Case, Claim, Example, Judgement, Level, Sour
 from veridical.text.citations import DANGLING, MISSING, WRONG
 from veridical.text.segment import has_words
 
-__all__ = ["Verify"]
-
 _OPTIONS = ("citations", "splitter", "aggregate", "coverage")
 _LLM_OPTIONS = ("window", "claims_per_call", "few_shot", "min_probability_mass", "prompt")
 

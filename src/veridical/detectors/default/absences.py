@@ -14,8 +14,6 @@ from veridical.text.mentions import Sentence, index_of, word_pattern
 from veridical.text.quantities import fold
 from veridical.text.stopwords import STOP_WORDS
 
-__all__ = ["answers", "lacking", "matter_of_absence"]
-
 
 def matter_of_absence(sentence: str, sources: Sequence[Source] = ()) -> Span | None:
     """Find the part of a sentence that names what the sources are said to lack.

@@ -14,8 +14,6 @@ from veridical.detectors.discrepancies.signs import has_more_units, sign_differe
 from veridical.text.segment import sentences
 from veridical.text.signs import signed
 
-__all__ = ["is_copied"]
-
 
 def is_copied(sentence: str, text: str, *, whole: bool = True) -> bool:
     """Check whether a source contains the words and symbols of a sentence in the same order.

@@ -39,14 +39,6 @@ from veridical.text.segment import has_words
 if TYPE_CHECKING:
     from veridical.detectors.tokens.detector import Tokens
 
-__all__ = [
-    "ENCODER",
-    "KIND",
-    "OTHER_LANGUAGES",
-    "PACKAGED",
-    "Default",
-]
-
 KIND = "default"
 PACKAGED = Path(__file__).parent / "model"
 ENCODER = "encoder"

@@ -23,8 +23,6 @@ from veridical.records.spans import Span
 from veridical.records.types import Level
 from veridical.text.languages import LANGUAGES
 
-__all__ = ["LOCATED", "Fitted"]
-
 LOCATED = "located short answer"
 _HINT = "copy or train it again"
 _Curve = TypeVar("_Curve")

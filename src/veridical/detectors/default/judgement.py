@@ -26,8 +26,6 @@ from veridical.records.types import Case, Judgement, Level, Omission, Source, So
 from veridical.text.lexical import word_count
 from veridical.text.segment import has_words, word_forms
 
-__all__ = ["coverage_case", "judgement_of", "omissions_of"]
-
 _ANSWER = 2 / 3  # weight of the answer in a statement, read as a short answer
 _QUOTED = 120  # characters of a source in a reason
 

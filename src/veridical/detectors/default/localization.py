@@ -21,8 +21,6 @@ from veridical.text.counterparts import other_answer
 from veridical.text.mentions import Mention, read_sentences
 from veridical.text.segment import sentences, word_forms
 
-__all__ = ["TEMPERATURE", "AnswerCurve", "Location", "location_of", "replacement", "windows_of"]
-
 _AROUND = 120  # characters on each side of an answer
 _LONGEST = 200  # characters of a part of a sentence
 _STEP = 160  # characters from the begin of a part to that of the next

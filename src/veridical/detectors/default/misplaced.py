@@ -8,8 +8,6 @@ from veridical.records.types import Case
 from veridical.text.counterparts import compare_mention, stated
 from veridical.text.mentions import Mention, Sentence, SentenceIndex, WeightedWord, index_of
 
-__all__ = ["misplaced"]
-
 _SENTENCES = 4  # source sentences to compare each mention with
 _ALL, _FEWER = 0.95, 0.8  # proportions of the weight of the sentence's other words
 

@@ -24,17 +24,6 @@ from veridical.records.types import Case, Level, check_threshold
 from veridical.text.lexical import FEATURES, lexical_features
 from veridical.text.mentions import Mention
 
-__all__ = [
-    "COLUMNS",
-    "SIGNS",
-    "LevelModel",
-    "WordTable",
-    "level_models",
-    "sentence_rows",
-    "source_rows",
-    "word_table",
-]
-
 Floats = NDArray[np.float64]
 _MISSING, _VALUE, _NAME, _RUN, _CONTENT, _IN_SOURCE, _OF_RESPONSE = map(
     FEATURES.index,

@@ -21,8 +21,6 @@ from veridical.text.lexical import source_profile
 from veridical.text.matching import WORDS, Profile, compiled
 from veridical.text.mentions import Mention, Sentence, SentenceIndex, index_of
 
-__all__ = ["in_forms_of_response", "without_unsupported_context"]
-
 
 def without_unsupported_context(case: Case) -> Case:
     """Leave out the question and the earlier turns from which the response repeats a wrong value.

@@ -35,8 +35,6 @@ from veridical.text.framing import is_refusal, may_frame, without_framing
 from veridical.text.lexical import FEATURES, lexical_features
 from veridical.text.mentions import Mention
 
-__all__ = ["COPIED", "DENIED", "MOST", "RULES", "Rule", "misplaced_mentions", "score", "with_supported"]
-
 COPIED = -6.0
 """Upper bound of the logit of a sentence that a source has word for word (`is_copied`)."""
 DENIED = 6.0

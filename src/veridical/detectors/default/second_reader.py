@@ -21,8 +21,6 @@ from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Level, Verdict
 from veridical.text.segment import has_words
 
-__all__ = ["best_weight", "combined", "log_odds_of", "with_reader"]
-
 _LEAST = 1e-4  # a probability nearer to 0 or 1 counts as this, so that neither detector overrules the other
 
 

@@ -24,8 +24,6 @@ from veridical.text.mentions import read_sentences
 from veridical.text.segment import UNSPACED, sentences, word_forms, words
 from veridical.text.vocabulary import NEGATED
 
-__all__ = ["MOST_WORDS", "answer_in", "in_its_places", "places", "with_question", "without_question"]
-
 MOST_WORDS = 5
 """A short answer has at most this many words. Three characters of a script without spaces count as one word."""
 _LONGEST_STATEMENT = 20  # words

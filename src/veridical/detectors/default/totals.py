@@ -15,8 +15,6 @@ from veridical.records.spans import Span
 from veridical.records.types import Case
 from veridical.text.mentions import Mention, index_of
 
-__all__ = ["computed_amounts"]
-
 _MOST = 40  # amounts of one currency that are compared
 
 

@@ -11,8 +11,6 @@ from veridical.records.spans import Span, furthest_end, overlapping
 from veridical.records.types import Evidence, Source, Verdict
 from veridical.text.segment import sentences
 
-__all__ = ["Discrepancy", "passage", "sentence_at", "with_verdicts"]
-
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:

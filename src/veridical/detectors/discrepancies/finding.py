@@ -17,9 +17,6 @@ from veridical.detectors.discrepancies.yes_no import yes_no_discrepancies
 from veridical.records.spans import overlapping, union
 from veridical.records.types import Case
 
-__all__ = ["MISSING_VALUES", "RULES", "discrepancies"]
-
-
 RULES: Mapping[str, tuple[Callable[[Case], Iterator[Discrepancy]], str]] = {
     "identifiers": (identifier_discrepancies, "an address, version, flag or other identifier that no source has"),
     "signs": (sign_discrepancies, "a sign that a source contradicts: > for <"),

@@ -12,8 +12,6 @@ from veridical.text.counterparts import Counterpart, compare_mention, replacemen
 from veridical.text.mentions import Mention, Sentence, index_of
 from veridical.text.vocabulary import NEGATED
 
-__all__ = ["other_values"]
-
 _ALL = 0.95  # proportion of the weight of the sentence's other words
 _LEAST_WORDS = 2  # content words besides the value
 _DERIVED = re.compile(  # other values may follow from a source sentence with these

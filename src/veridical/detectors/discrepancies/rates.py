@@ -19,8 +19,6 @@ from veridical.text.lexical import source_profile
 from veridical.text.matching import compiled
 from veridical.text.segment import word_forms
 
-__all__ = ["rate_discrepancies", "same_rates"]
-
 _ADVERBS = {
     "hourly": "hour",
     "daily": "day",

@@ -14,8 +14,6 @@ from veridical.records.spans import Span
 from veridical.records.types import Case, Source
 from veridical.text.identifiers import Identifier, identifiers, known_identifiers
 
-__all__ = ["identifier_discrepancies", "known_in_other_forms"]
-
 _CLOSE = 80  # similarity in [0, 100] of an identifier that the response may have got wrong
 _IN_CODE = frozenset({"code", "name", "function", "pair", "item"})  # a block of code may have names of its own
 _BLOCK = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*\n.*?(?:^[ \t]*(?:```|~~~)|\Z)", re.MULTILINE | re.DOTALL)

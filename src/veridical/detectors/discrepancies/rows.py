@@ -28,8 +28,6 @@ from veridical.text.mentions import Mention, Sentence, SentenceIndex, Token, ind
 from veridical.text.quantities import fold, implies, in_sentence, is_value, keyed, keys
 from veridical.text.segment import word_forms
 
-__all__ = ["row_discrepancies"]
-
 _LONGEST = 100_000  # characters of a source; JSON of services is smaller
 _MOST = 2000  # rows of a source
 _LONGEST_AMOUNT = 16  # characters of a cell that is an amount, with its unit

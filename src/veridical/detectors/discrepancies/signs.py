@@ -13,8 +13,6 @@ from veridical.text.segment import sentences
 from veridical.text.signs import SignedText, contradicts, signed
 from veridical.text.stopwords import STOP_WORDS
 
-__all__ = ["has_more_units", "sign_differences", "sign_discrepancies"]
-
 _SHORTEST = 2  # words of a sentence whose words a source has in the same order
 
 

@@ -19,8 +19,6 @@ from veridical.records.types import Case
 from veridical.text.quantities import fold, keys
 from veridical.text.segment import sentences, word_forms
 
-__all__ = ["speaker_discrepancies"]
-
 _NAME = r"[A-Z][\w'’-]{1,30}(?: [A-Z](?:\.|[\w'’-]{1,30})){0,3}"
 _ROLES = r"(?:user|assistant|customer|client|agent|support|caller|patient|doctor|nurse|host|guest|teacher|student|bot)"
 _TURN = re.compile(

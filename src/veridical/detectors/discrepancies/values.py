@@ -21,8 +21,6 @@ from veridical.text.segment import word_forms
 from veridical.text.units import CURRENCIES
 from veridical.text.vocabulary import MONTHS
 
-__all__ = ["ambiguous_dates", "lowered_values", "value_discrepancies"]
-
 _GROUPS = {"month": "time", "fahrenheit": "celsius", "degree": "celsius", "mph": "speed", "kmh": "speed"}
 _GROUPS |= dict.fromkeys(CURRENCIES, "money")
 _LOWERS = re.compile(  # words that say "minus" in a text

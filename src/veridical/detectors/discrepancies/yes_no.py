@@ -23,8 +23,6 @@ from veridical.text.mentions import Sentence, index_of
 from veridical.text.quantities import fold, keys
 from veridical.text.segment import sentences, word_forms
 
-__all__ = ["confirmed", "yes_no_discrepancies"]
-
 _YES = r"yes|yep|yeah|true|y|✓|✔|✅|☑"
 _NO = r"no|nope|none|false|null|n/?a|✗|✘|❌|☐|✕|-|–|—|not available|unavailable|not included|not offered|not allowed"
 _AUXILIARY = (

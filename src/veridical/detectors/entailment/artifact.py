@@ -13,8 +13,6 @@ from veridical.inference.heads import LogisticLayer
 from veridical.io.strict_json import record_of
 from veridical.records.errors import DataError
 
-__all__ = ["KIND", "TrainedLayer", "load_layer"]
-
 KIND = "summac"
 
 

@@ -16,8 +16,6 @@ from veridical.detectors.entailment.forms import Floats, Form, hypotheses_of, pr
 from veridical.detectors.entailment.scorers import PairScorer
 from veridical.records.types import Case, Claim, SourceSpan
 
-__all__ = ["Compared", "Matrix", "compare"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matrix:

@@ -27,8 +27,6 @@ from veridical.records.spans import Span
 from veridical.records.spec import Spec
 from veridical.records.types import DEFAULT_THRESHOLD, Case, Evidence, Judgement, Level, SourceSpan
 
-__all__ = ["CONTRADICTION", "UNSUPPORTED", "Entailment"]
-
 CONTRADICTION, UNSUPPORTED = "contradiction", "unsupported"
 _REASONS = {CONTRADICTION: "a source contradicts it", UNSUPPORTED: "no source entails it"}
 _FORM_OPTIONS = ("form", "premise", "hypothesis", "words", "contradiction", "response")

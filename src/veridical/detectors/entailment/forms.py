@@ -24,8 +24,6 @@ from veridical.records.types import Claim, Source, SourceSpan
 from veridical.text.citations import statements
 from veridical.text.segment import has_words, words
 
-__all__ = ["CHOICES", "FORMS", "Form", "chunks", "histograms", "hypotheses_of", "premises_of", "sentence_scores"]
-
 Floats = NDArray[np.float64]
 CHOICES = {
     "premise": ("sentence", "chunk", "document"),

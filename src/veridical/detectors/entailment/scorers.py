@@ -34,8 +34,6 @@ from veridical.records.errors import InputError
 from veridical.records.types import Case, Source
 from veridical.text.segment import words
 
-__all__ = ["ClassifierScorer", "PairScorer", "ScorerOptions", "TokensScorer", "open_scorer"]
-
 
 class PairScorer(Protocol):
     """Gives the probability that a premise entails a hypothesis."""

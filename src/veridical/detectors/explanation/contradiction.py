@@ -22,17 +22,6 @@ from veridical.text.mentions import Mention, Sentence, SentenceIndex, Token, Wei
 from veridical.text.quantities import in_sentence
 from veridical.text.vocabulary import ANTONYM_PAIRS, NEGATIONS, SIMILAR
 
-__all__ = [
-    "TIMES",
-    "Contradiction",
-    "FlaggedWords",
-    "compared",
-    "find_contradiction",
-    "negating",
-    "opposites",
-    "says_similar",
-]
-
 _ENOUGH = (
     0.5  # least proportion of the words around flagged words in a source sentence that says the same but for one word
 )

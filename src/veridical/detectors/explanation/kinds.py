@@ -20,21 +20,6 @@ from veridical.records.spans import Span
 from veridical.text.counterparts import stated
 from veridical.text.mentions import Sentence, SentenceIndex, WeightedWord
 
-__all__ = [
-    "ABSENCE",
-    "ADDITION",
-    "CONTRADICTION",
-    "KINDS",
-    "LABELS",
-    "LEARNED",
-    "REFERENCE",
-    "SIGN",
-    "features",
-    "is_most",
-    "kind_of_error",
-    "probabilities",
-]
-
 CONTRADICTION, ABSENCE = "contradiction", "absence"
 LABELS = {CONTRADICTION: "a source says something else", ABSENCE: "no source speaks of it"}
 """The labels that an explanation gives, and what they mean."""

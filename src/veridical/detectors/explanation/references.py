@@ -10,8 +10,6 @@ from veridical.records.types import Case
 from veridical.text.citations import Citation, find_citations, footnotes, resolve_citation
 from veridical.text.identifiers import identifiers, known_identifiers
 
-__all__ = ["invented_references"]
-
 
 def invented_references(case: Case) -> list[Span]:
     """Return the references in the response that neither a source nor the user mentions, sorted and without overlaps.

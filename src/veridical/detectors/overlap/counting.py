@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from veridical.text.matching import Profile
 
-__all__ = ["clipped_overlap"]
-
 
 def clipped_overlap(words: Sequence[Profile], others: Sequence[Profile], compounds: Iterable[set[str]]) -> float:
     """Compute what proportion of the words in some texts also occur in other texts.

@@ -16,8 +16,6 @@ from veridical.inference.local_model import require_models
 from veridical.inference.pairs import PairSettings
 from veridical.records.errors import DataError, InputError
 
-__all__ = ["PUBLISHED_TEMPLATE", "load_checkpoint", "prediction_head"]
-
 PUBLISHED_TEMPLATE = "lettucedetect"
 """The prompt of published token classifiers."""
 

@@ -36,8 +36,6 @@ from veridical.records.types import Case, Judgement, Level, Verdict
 if TYPE_CHECKING:
     from veridical.detectors.tokens.streaming import TokenSession
 
-__all__ = ["Tokens", "probabilities_of"]
-
 _OPTIONS = ("batch_tokens", "device", "dtype", "evidence", "labels", "max_tokens", "model", "onnx", "template")
 
 

@@ -21,8 +21,6 @@ from veridical.records.spans import Span
 from veridical.records.types import Case, Evidence
 from veridical.text.lexical import FEATURES, lexical_features
 
-__all__ = ["LabelledWindow", "PairScorer", "ScoredResponse", "label_windows"]
-
 _SHARD = 256  # cases to batch together
 
 

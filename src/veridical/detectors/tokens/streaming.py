@@ -15,8 +15,6 @@ from veridical.records.types import Case, Verdict
 from veridical.text.lexical import lexical_features
 from veridical.text.segment import sentences, words
 
-__all__ = ["TokenSession"]
-
 
 class TokenSession:
     """Judges a response with a token classifier while it is written. Call `feed` with each new text, then `finish`.

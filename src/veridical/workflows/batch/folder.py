@@ -21,8 +21,6 @@ from veridical.workflows.batch.inputs import ShardRange
 from veridical.workflows.batch.records import BatchManifest, JudgedShard
 from veridical.workflows.batch.worker import ShardTexts
 
-__all__ = ["FAILED", "MANIFEST", "REPORT", "SHARDS", "BatchFolder", "read_manifest", "read_shards"]
-
 MANIFEST = "manifest.json"
 SHARDS = "shards.jsonl"
 FAILED = "failed.jsonl"

@@ -17,8 +17,6 @@ from veridical.workflows.checking import DEFAULT_DETECTOR
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["ADDED", "check_dataframe", "check_rows"]
-
 ADDED = ("outcome", "hallucination", "omission", "hallucinated", "omitted", "flagged_spans", "failed")
 _ROWS = 2000  # rows that are prepared at once
 

@@ -13,8 +13,6 @@ from veridical.io.rows import ENDINGS, RowForm, RowReader, SourceRow, ending_of,
 from veridical.records.errors import DataError, InputError
 from veridical.records.types import Case
 
-__all__ = ["BatchReader", "InputFile", "InputRow", "ShardRange", "Unchanged", "input_paths", "plan"]
-
 SHARD_BYTES = 16 * 1024 * 1024
 
 

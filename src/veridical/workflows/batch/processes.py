@@ -16,8 +16,6 @@ from veridical.records.errors import CannotJudgeError
 from veridical.workflows.batch.inputs import ShardRange
 from veridical.workflows.batch.worker import ShardTexts, WorkerSettings, shard_texts
 
-__all__ = ["in_processes"]
-
 _IN_HAND = 2  # shards that each worker has at a time: one to judge, and the next
 _AHEAD = 4  # shards per worker that are judged before the oldest one is done
 

@@ -16,8 +16,6 @@ from veridical.records.errors import CannotJudgeError, MissingExtraError
 from veridical.workflows.batch.inputs import ShardRange
 from veridical.workflows.batch.worker import ShardTexts, WorkerSettings, shard_texts
 
-__all__ = ["ShardActor", "on_ray"]
-
 
 class ShardActor:
     """Judges shards. Ray makes one actor per worker."""

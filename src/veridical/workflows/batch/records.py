@@ -8,8 +8,6 @@ from veridical.io.columns import Columns
 from veridical.records.types import Checked, Outcome
 from veridical.workflows.batch.inputs import InputFile
 
-__all__ = ["BatchManifest", "BatchOptions", "FailedRow", "JudgedRow", "JudgedShard", "UsedDetector", "judged_row"]
-
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:

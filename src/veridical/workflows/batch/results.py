@@ -10,8 +10,6 @@ from veridical.records.errors import DataError
 from veridical.records.types import Checked
 from veridical.workflows.batch.folder import read_manifest, read_shards
 
-__all__ = ["failed_rows", "read_results"]
-
 _HINT = "a folder that `veridical batch` wrote, or the output of `veridical check --json`"
 
 

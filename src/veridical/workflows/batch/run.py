@@ -29,8 +29,6 @@ from veridical.workflows.checking import DEFAULT_DETECTOR
 if TYPE_CHECKING:
     from veridical.llm.connection import Connection
 
-__all__ = ["ENGINES", "BatchSettings", "dry_run", "load_detectors", "run_batch"]
-
 ENGINES = ("local", "ray")
 SHARD_ROWS = 2000
 

@@ -24,8 +24,6 @@ from veridical.records.types import Checked, Outcome
 from veridical.workflows.batch.folder import FAILED
 from veridical.workflows.batch.records import BatchManifest, FailedRow, JudgedRow, JudgedShard
 
-__all__ = ["BINS", "BatchReport", "GroupShares", "WorstRow", "summarise", "worst_cases"]
-
 BINS = 20
 MAX_GROUPS = 1000
 MAX_IDS = 10_000_000  # 8 bytes each

@@ -15,8 +15,6 @@ from veridical.workflows.batch.inputs import BatchReader, InputFile, InputRow, S
 from veridical.workflows.batch.records import FailedRow, judged_row
 from veridical.workflows.checking import check_cases
 
-__all__ = ["ShardTexts", "WorkerSettings", "batches", "check_each", "shard_texts"]
-
 BATCH_CASES = 64
 BATCH_CHARACTERS = 1_000_000
 STOP_AFTER = 16  # if this many rows of one batch all fail, the rows are not the cause

@@ -25,8 +25,6 @@ from veridical.text.segment import has_words, sentences
 from veridical.workflows.causes.passage_checks import ChatReader, DetectorReader, Reader, Reading
 from veridical.workflows.causes.word_comparison import CaseWords, refusal_in
 
-__all__ = ["READ_OFFLINE", "cause_of", "with_causes"]
-
 READ_OFFLINE = "the model gave no answer: "
 """Begins a remark in the reason of a cause: the chat model did not answer, so the default detector decided."""
 

@@ -18,8 +18,6 @@ from veridical.llm.protocol import ChatModel, Reply, Request
 from veridical.records.types import Case
 from veridical.workflows.causes.word_comparison import CaseWords
 
-__all__ = ["ChatReader", "DetectorReader", "Reader", "Reading"]
-
 _LEAST_MASS = 0.5  # least probability of Yes and No together
 
 

@@ -10,8 +10,6 @@ from veridical.metrics.measure import Measured
 from veridical.metrics.significance import wilson_interval
 from veridical.records.types import Cause, CauseKind
 
-__all__ = ["TO_MEND", "CauseReport", "CauseShare", "summarise_causes"]
-
 TO_MEND = {
     "retriever": (CauseKind.NOT_RETRIEVED, CauseKind.RANKED_TOO_LOW, CauseKind.RIGHT_REFUSAL),
     "documents": (CauseKind.CONFLICTING,),

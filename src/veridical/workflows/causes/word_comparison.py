@@ -19,8 +19,6 @@ from veridical.text.framing import framing_sentences, is_refusal
 from veridical.text.mentions import Sentence, WeightedWord, index_of
 from veridical.text.segment import sentences
 
-__all__ = ["CaseWords", "refusal_in"]
-
 _CLOSEST = 12  # sentences of passages to compare a sentence with
 _SAME_MATTER = 0.3  # least share of a response sentence's words in the passage sentences that are compared
 _SAME_STATEMENT = 0.6  # least share of each one's words in the other, for two sentences that say the same or contradict

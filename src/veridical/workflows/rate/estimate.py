@@ -31,8 +31,6 @@ from veridical.records.types import Outcome
 from veridical.workflows.rate.rows import Run, RunRow
 from veridical.workflows.rate.strata import strata
 
-__all__ = ["GroupRate", "RateReport", "estimate"]
-
 Floats: TypeAlias = NDArray[np.float64]
 
 _SIGNIFICANT = 0.05

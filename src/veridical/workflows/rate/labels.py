@@ -20,8 +20,6 @@ from veridical.records.types import GOLD_THRESHOLD, Checked, Example, Judgement
 from veridical.workflows.rate.rows import Run, highest_score
 from veridical.workflows.rate.sheet import text_of_cell
 
-__all__ = ["Labels", "read_labels"]
-
 _VALUES = {
     **dict.fromkeys(("yes", "y", "true", "1", "1.0", "wrong"), True),
     **dict.fromkeys(("no", "n", "false", "0", "0.0", "right"), False),

@@ -20,8 +20,6 @@ from veridical.workflows.batch.folder import read_manifest, read_shards
 from veridical.workflows.batch.inputs import BatchReader
 from veridical.workflows.batch.records import BatchManifest, JudgedRow, judged_row
 
-__all__ = ["PERIODS", "Run", "RunRow", "highest_score", "read_run"]
-
 PERIODS = {"day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m"}
 _HINT = (
     "a folder that `veridical batch` wrote, or a JSON Lines file of results, judgements or rows with flagged or score"

@@ -19,8 +19,6 @@ from veridical.io.files import write_whole
 from veridical.records.errors import InputError
 from veridical.workflows.rate.rows import Run, RunRow
 
-__all__ = ["LABEL_STUDIO_CONFIG", "cell_of_text", "text_of_cell", "write_sheet"]
-
 _FORMULA = re.compile(r"'*\s*[=+\-@＝＋－＠]")
 _COLUMNS = ("row", "id", "question", "response", "sources", "wrong")
 

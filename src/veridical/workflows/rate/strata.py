@@ -17,8 +17,6 @@ from veridical.records.errors import InputError
 from veridical.records.types import Outcome
 from veridical.workflows.rate.rows import RunRow
 
-__all__ = ["allocate", "draw", "strata"]
-
 Ints: TypeAlias = NDArray[np.int64]
 
 LABELS_PER_BIN = 10

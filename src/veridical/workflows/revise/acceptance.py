@@ -22,8 +22,6 @@ from veridical.text.stemmer import stem
 from veridical.text.stopwords import STOP_WORDS
 from veridical.workflows.revise.statements import Statement, statements_of
 
-__all__ = ["Acceptance", "Candidate", "accept", "left_out", "shares_left_out"]
-
 _ROUNDING = 1e-9  # scores this close count as equal
 
 

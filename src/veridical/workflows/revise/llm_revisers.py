@@ -23,8 +23,6 @@ from veridical.text.segment import has_words
 from veridical.workflows.revise.rule_revisers import Draft, RevisionTask, overlapping_sentences
 from veridical.workflows.revise.statements import Statement
 
-__all__ = ["Factored", "SelfCorrection", "corrected_text"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Critique:

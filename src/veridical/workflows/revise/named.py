@@ -10,8 +10,6 @@ from veridical.workflows.revise.rule_revisers import Delete, Flag, Reviser
 if TYPE_CHECKING:
     from veridical.llm.connection import Connection
 
-__all__ = ["REVISERS", "make_reviser"]
-
 REVISERS = ("factored", "self", "delete", "flag")
 
 

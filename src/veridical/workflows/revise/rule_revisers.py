@@ -16,8 +16,6 @@ from veridical.records.types import Case, Edit, Usage
 from veridical.text.segment import has_words, sentences
 from veridical.workflows.revise.statements import Statement
 
-__all__ = ["Delete", "Draft", "Flag", "Reviser", "RevisionTask", "overlapping_sentences"]
-
 
 @dataclass(frozen=True, slots=True)
 class RevisionTask:

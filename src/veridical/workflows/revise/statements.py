@@ -13,8 +13,6 @@ from veridical.records.types import Case, Judgement, Thresholds, Verdict
 from veridical.text.segment import has_words, sentences
 from veridical.text.segment import words as words_of
 
-__all__ = ["Statement", "statements_of"]
-
 _BETWEEN = 1  # most words, not flagged, between the flagged words of one value ("May" in "3 May 2021")
 
 

@@ -17,8 +17,6 @@ from veridical_lab.corrupt.crossed.scenes import Scene
 from veridical_lab.corrupt.crossed.trees import Clause, Phrase, Tree, opened
 from veridical_lab.corrupt.crossed.verbs import conjugate, participle, past
 
-__all__ = ["certainties", "hedges", "plans", "reports"]
-
 _ADVERBS = "reportedly|allegedly|possibly|probably|perhaps|supposedly|apparently|presumably"
 _HEDGED = re.compile(
     rf"\b(?:{_ADVERBS}|may|might|could|would|should|seem|seems|seemed|likely|unlikely|believed|thought|rumou?red|"

@@ -13,8 +13,6 @@ from veridical_lab.corrupt.crossed.scenes import Scene
 from veridical_lab.corrupt.crossed.trees import Tree
 from veridical_lab.corrupt.mentions import COUNTS
 
-__all__ = ["comparatives", "numbers", "superlatives"]
-
 _PAIRS = """
 higher lower, larger smaller, bigger smaller, greater smaller, older younger, newer older, taller shorter, longer
 shorter, faster slower, heavier lighter, richer poorer, earlier later, better worse, stronger weaker, wider narrower,

@@ -12,8 +12,6 @@ from veridical_lab.corrupt.crossed.lexicon import word_set
 from veridical_lab.corrupt.crossed.scenes import Fact, Scene
 from veridical_lab.corrupt.crossed.trees import Phrase, Tree
 
-__all__ = ["lists"]
-
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
 _NOT_INSIDE = word_set("and no his her its their all both other others some several etc")
 _UNCLEAR = re.compile(

@@ -13,8 +13,6 @@ from veridical.records.types import Case, Example, Judgement, Source, Verdict
 from veridical.text.stopwords import STOP_WORDS
 from veridical_lab.corrupt.crossed.trees import opened
 
-__all__ = ["Crossing", "Text", "Version", "crossings", "examples_of", "is_balanced", "read_marks"]
-
 Version = Mapping[int, str]
 """New texts for some sentences, by the number of the sentence in the document."""
 

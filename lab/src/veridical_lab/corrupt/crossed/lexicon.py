@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["GROUPS", "NEGATIONS", "NOT_PEOPLE", "ONE_THING", "PEOPLE", "PEOPLE_ENDINGS", "VAGUE", "word_set"]
-
 
 def word_set(text: str) -> frozenset[str]:
     """Split a text at white space into a set of words."""

@@ -13,8 +13,6 @@ from veridical_lab.corrupt.crossed.scenes import Fact, Scene
 from veridical_lab.corrupt.crossed.trees import Tree, opened
 from veridical_lab.corrupt.crossed.verbs import conjugate, past
 
-__all__ = ["causes", "orders"]
-
 _LONGEST = 24  # tokens of a clause
 _PRONOUN = re.compile(r"\b(?:he|she|it|they|him|her|his|its|their|them|this|these|those|such|there|so|one)\b", re.I)
 _OPEN = re.compile(

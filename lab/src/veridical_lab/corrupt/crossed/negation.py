@@ -12,8 +12,6 @@ from veridical_lab.corrupt.crossed.scenes import Fact, Scene
 from veridical_lab.corrupt.crossed.trees import Clause, Tree
 from veridical_lab.corrupt.crossed.verbs import gerund, past
 
-__all__ = ["failures", "moved_negations", "never", "no_longer", "not_only", "without"]
-
 _AHEAD = 2  # sentences between two clauses
 _PUT_IN = 0.4  # the share of pairs of positive clauses that get a negation; others have one to move
 _AUXILIARIES = word_set(

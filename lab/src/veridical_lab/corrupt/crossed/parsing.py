@@ -25,8 +25,6 @@ from veridical.text.segment import sentences, words
 from veridical_lab.corrupt.rules import text_examples
 from veridical_lab.datasets.appending import append_lines, recover
 
-__all__ = ["PARTS", "Document", "ParsedSentence", "TextDocument", "documents_of", "parse", "read_parsed"]
-
 PARTS = ("train", "valid")
 _LONGEST = 60  # words of a sentence that is parsed
 _BATCH = 25  # documents between two saves

@@ -15,8 +15,6 @@ from veridical_lab.corrupt.crossed.scenes import Relation, Scene
 from veridical_lab.corrupt.crossed.trees import Phrase
 from veridical_lab.corrupt.crossed.verbs import conjugate, passive
 
-__all__ = ["causes_by_verb", "converses", "roles", "voices"]
-
 _SYMMETRIC = word_set("""
 marry meet join play face fight resemble equal match border divorce date kiss hug oppose contact accompany befriend
 encounter rival share combine have be become mean include contain represent remain feature want need like know see watch

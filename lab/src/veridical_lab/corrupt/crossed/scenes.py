@@ -13,8 +13,6 @@ from veridical_lab.corrupt.crossed.parsing import Document
 from veridical_lab.corrupt.crossed.trees import Phrase, Tree
 from veridical_lab.corrupt.crossed.verbs import conjugate
 
-__all__ = ["Fact", "Relation", "Scene"]
-
 _BACK = 4  # sentences between a pronoun and its antecedent
 _FACTUAL = word_set("after when while although though because since as whereas")  # conjunctions whose clause holds
 _LIMITING = NEGATIONS | word_set(

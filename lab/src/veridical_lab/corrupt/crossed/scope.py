@@ -11,8 +11,6 @@ from veridical_lab.corrupt.crossed.lexicon import word_set
 from veridical_lab.corrupt.crossed.scenes import Scene
 from veridical_lab.corrupt.crossed.trees import Tree, opened
 
-__all__ = ["bounds", "original_quantifiers", "pairs", "quantifiers", "restrictions"]
-
 # what sources and statements say of a plural N, by meaning; every form takes a plural verb
 _SOURCE = {
     "all": ("all of N", "N without exception"),

@@ -10,8 +10,6 @@ from random import Random
 from veridical_lab.corrupt.crossed.crossing import Crossing
 from veridical_lab.corrupt.crossed.scenes import Fact, Scene
 
-__all__ = ["stitched_subjects", "stitched_values"]
-
 _AHEAD = 4  # sentences between the two facts
 _LONGEST = 20  # words of a predicate
 

@@ -20,8 +20,6 @@ from veridical_lab.corrupt.crossed.lexicon import (
 )
 from veridical_lab.corrupt.crossed.parsing import ParsedSentence
 
-__all__ = ["Clause", "Phrase", "Tree", "opened"]
-
 _SIZE = range(5, 46)  # tokens of a sentence
 _ODD = re.compile(r"[−“”«»\[\]{}|*‹›?!;:/…]|--| [–—] |''|``|\.\.")
 _TITLES = re.compile(r'[^"]*(?:"[^" ]+(?: [^" ]+){0,5}"[^"]*)*')

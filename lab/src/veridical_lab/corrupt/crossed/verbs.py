@@ -6,8 +6,6 @@ import re
 
 from veridical_lab.corrupt.crossed.lexicon import word_set
 
-__all__ = ["TENSES", "conjugate", "gerund", "participle", "passive", "past", "third_person"]
-
 TENSES = ("past", "present", "perfect", "pluperfect")
 
 # base, past and participle; a missing participle equals the past, a missing past equals the base

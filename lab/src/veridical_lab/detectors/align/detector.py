@@ -29,8 +29,6 @@ from veridical.text.segment import has_words, words
 from veridical_lab.detectors.align.reader import AlignReader, CaseMatches, default_layer, unrelated_cosine
 from veridical_lab.detectors.align.words import WordMatches
 
-__all__ = ["Align", "match_scores"]
-
 _GROUP_CHARACTERS = 2_000_000  # of distinct texts encoded together: 0.8 GB of states of width 384 in fp32
 
 

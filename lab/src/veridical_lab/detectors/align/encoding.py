@@ -24,8 +24,6 @@ from veridical_lab.models.runner import RequestedOutputs, Runner
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["AlignWindow", "TextStates", "encode_texts", "windows_of"]
-
 _OVERLAP = 4  # windows share a quarter, so each token has at least an eighth of a window of context on both sides
 _GROUP_TOKENS = 1 << 15  # tokens of windows whose states are held in fp32 before they are stored
 

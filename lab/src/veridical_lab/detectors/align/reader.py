@@ -15,8 +15,6 @@ from veridical_lab.detectors.align.encoding import encode_texts
 from veridical_lab.detectors.align.similarity import Matches, best_matches
 from veridical_lab.detectors.align.words import EncodedText, WordMatches, match_words
 
-__all__ = ["AlignReader", "CaseMatches", "default_layer", "unrelated_cosine"]
-
 _WINDOW = 512  # tokens; longer windows cost more time than they gain
 _MEMORY = 1 << 30  # bytes of sources kept in memory
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Matches", "best_matches"]
-
 BLOCK = 4096  # columns of the matrix held at once, in fp32
 _ROWS = 1024  # rows held at once
 _NONE = -2.0  # below any cosine

@@ -22,8 +22,6 @@ from veridical.text.names import is_name
 from veridical.text.segment import sentences, words
 from veridical_lab.detectors.align.encoding import TextStates
 
-__all__ = ["EncodedText", "WordMatches", "match_words"]
-
 _CLOSEST = 3  # words that are listed as the closest ones
 
 

@@ -20,8 +20,6 @@ from veridical.records.types import Level
 from veridical_lab.detectors.classifier.presentation import CLASSIFIER_TASKS, READING_UNITS
 from veridical_lab.models.saving import save_artifact
 
-__all__ = ["KIND", "TUNING_METHODS", "ClassifierSettings", "load_classifier", "save_classifier"]
-
 KIND = "classifier"
 TUNING_METHODS = ("prompt", "lora", "head", "full")
 """Tune a soft prompt, LoRA, a linear head on a frozen model, or a linear head together with the whole model."""

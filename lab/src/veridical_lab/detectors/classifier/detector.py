@@ -23,8 +23,6 @@ from veridical_lab.detectors.classifier.presentation import CasePart, EncodedPar
 from veridical_lab.detectors.local.forced_decoding import NO_WORDS
 from veridical_lab.models.saving import tensors_digest
 
-__all__ = ["Classifier", "score_cases"]
-
 _Scored = tuple[list[tuple[CasePart, float]], str | None]  # the margin of each part, or none and the reason
 
 

@@ -34,8 +34,6 @@ from veridical_lab.models.padding import rectangle
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["ClassifierNetwork", "label_tokens"]
-
 _Ids = tuple[int, ...]
 _BATCH_TOKENS = {"cpu": 4096}  # per pass, padding included; other devices: `_MORE_TOKENS`
 _MORE_TOKENS = 32768

@@ -20,8 +20,6 @@ from veridical.records.spans import Span
 from veridical.records.types import Case, Source
 from veridical.text.segment import has_words, sentences
 
-__all__ = ["CLASSIFIER_TASKS", "READING_UNITS", "CasePart", "EncodedPart", "case_parts", "encode_reading"]
-
 CLASSIFIER_TASKS: Mapping[str, str] = {"hallucination": "only what is given", "coverage": "all that is given"}
 """The two tasks, each with the key that the label follows."""
 

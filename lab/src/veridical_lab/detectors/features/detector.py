@@ -33,8 +33,6 @@ from veridical_lab.detectors.features.statistics import WordStatistics
 from veridical_lab.detectors.features.tagger import load_tagger
 from veridical_lab.models.saving import tensors_digest
 
-__all__ = ["FeatureDetector", "TrainedFeatures", "load_token_scores"]
-
 _OPTIONS = ("device", "dtype", "model", "tagger", "token_scores")
 _STATISTICS = "statistics."  # prefix of the names of their arrays
 _REASONS = 3  # features that a verdict names

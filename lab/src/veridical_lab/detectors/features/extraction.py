@@ -34,8 +34,6 @@ from veridical_lab.detectors.local.forced_decoding import NO_WORDS, decode_cases
 from veridical_lab.models.masked import mask_in_turn
 from veridical_lab.models.runner import RequestedOutputs
 
-__all__ = ["Extracted", "FeatureExtractor", "FeatureSettings", "TokenScores"]
-
 TokenScores = Mapping[str, Sequence[tuple[Span, float]]]  # case id -> characters and score of each token
 
 _STATISTICS = ("tf_idf", "idf", "ppmi")

@@ -14,8 +14,6 @@ from veridical.records.types import Level
 from veridical_lab.detectors.features.extraction import FeatureSettings
 from veridical_lab.detectors.features.tagger import load_tagger
 
-__all__ = ["CLASSIFIERS", "CONTEXTS", "KIND", "DetectorSettings"]
-
 KIND = "features"
 CLASSIFIERS = ("lr", "svm")
 CONTEXTS = ("both", "left")

@@ -21,8 +21,6 @@ from veridical.io.files import read_bytes, write_whole
 from veridical.records.errors import DataError, InputError
 from veridical.text.segment import words
 
-__all__ = ["WordStatistics", "count_words"]
-
 _ARRAYS = ("words", "document_counts", "pair_totals", "pair_keys", "pair_counts", "totals")
 
 

@@ -18,8 +18,6 @@ from veridical.text.names import is_name
 from veridical.text.vocabulary import MONTHS, WEEKDAYS
 from veridical_lab.detectors.spacy_pipeline import identity_of, load_pipeline
 
-__all__ = ["ENTITIES", "PARTS_OF_SPEECH", "RuleTagger", "SpacyTagger", "Tag", "Tagger", "load_tagger"]
-
 PARTS_OF_SPEECH = (
     *("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM"),
     *("PART", "PRON", "PROPN", "PUNCT", "SCONJ", "SYM", "VERB", "X"),

@@ -12,8 +12,6 @@ from veridical.text.segment import words
 from veridical_lab.models.encode import Encoded, encode
 from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult
 
-__all__ = ["NO_WORDS", "DecodedCase", "decode_cases"]
-
 NO_WORDS = "the response has no words"
 
 

@@ -31,8 +31,6 @@ from veridical_lab.detectors.local.word_scores import SCORED_UNITS, word_verdict
 from veridical_lab.models.encode import default_template
 from veridical_lab.models.runner import RequestedOutputs
 
-__all__ = ["TOKEN_SCORES", "Logprob", "token_scores"]
-
 TOKEN_SCORES = ("logprob", "entropy", "rank")
 _OPTIONS = ("device", "dtype", "max_tokens", "max_windows", "revision", "score", "template", "unit")
 

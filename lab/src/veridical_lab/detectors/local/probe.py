@@ -40,8 +40,6 @@ from veridical_lab.models.probe_heads import Head, from_tensors
 from veridical_lab.models.runner import RequestedOutputs
 from veridical_lab.models.saving import tensors_digest
 
-__all__ = ["Probe", "judgement_of", "load_heads"]
-
 _OPTIONS = ("device", "dtype", "max_windows", "model", "unit")
 
 

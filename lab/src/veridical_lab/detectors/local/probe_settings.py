@@ -14,8 +14,6 @@ from veridical.metrics.calibrators import calibrator
 from veridical.records.errors import DataError, InputError
 from veridical_lab.models.probe_heads import OBJECTIVES, PROBE_KINDS
 
-__all__ = ["ProbeHeadSettings", "ProbeSettings"]
-
 
 @dataclass(frozen=True, slots=True)
 class ProbeHeadSettings:

@@ -20,8 +20,6 @@ from veridical_lab.models.monitor import ProbeMonitor, check_causal
 from veridical_lab.models.probe_heads import Head
 from veridical_lab.models.stepwise import IncrementalDecoder
 
-__all__ = ["ProbeSession"]
-
 
 class ProbeSession:
     """Judges a response while it grows.

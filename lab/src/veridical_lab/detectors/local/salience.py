@@ -33,8 +33,6 @@ from veridical.text.stopwords import STOP_WORDS
 from veridical_lab.models.encode import Encoded, default_template, encode
 from veridical_lab.models.gradients import SALIENCE_KINDS, salience
 
-__all__ = ["MEANS", "SALIENCE_AGGREGATES", "Salience"]
-
 SALIENCE_AGGREGATES = ("max", "sum", "entropy")
 MEANS = ("geometric", "arithmetic")
 _FLAGS = {

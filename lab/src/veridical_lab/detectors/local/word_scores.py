@@ -10,8 +10,6 @@ from veridical.inference.tokenization import tokens_of_units, units_of
 from veridical.records.spans import Span, complement, trimmed
 from veridical.records.types import Verdict
 
-__all__ = ["SCORED_UNITS", "word_verdicts"]
-
 SCORED_UNITS = ("word", "token")
 
 

@@ -18,8 +18,6 @@ from veridical_lab.probes.analysis.dataset import AnalysisConfig, dataset_of, ob
 from veridical_lab.probes.analysis.model_size import add_best_and_ensemble
 from veridical_lab.probes.analysis.results import Analysis, At, Recorder
 
-__all__ = ["analyse_context_length", "truncate_sources"]
-
 
 def analyse_context_length(
     model: LocalModel, data: str, config: AnalysisConfig, token_counts: Sequence[int | None]

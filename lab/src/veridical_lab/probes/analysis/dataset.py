@@ -18,8 +18,6 @@ from veridical_lab.models.sublayers import check_sublayers
 from veridical_lab.probes.dataset import ProbeDataset, build_dataset
 from veridical_lab.probes.options import ProbeConfig
 
-__all__ = ["AnalysisConfig", "dataset_of", "objectives_of", "read_data"]
-
 
 @dataclass(frozen=True, slots=True)
 class AnalysisConfig(ProbeConfig):

@@ -19,8 +19,6 @@ from veridical_lab.probes.analysis.peaks import peaks_of
 from veridical_lab.probes.analysis.results import Analysis, At, Recorder, place_of
 from veridical_lab.probes.analysis.sublayer_probes import all_positive, fit_sublayers
 
-__all__ = ["analyse_error_types", "error_types_of", "with_errors_of"]
-
 
 def analyse_error_types(
     model: LocalModel,

@@ -13,8 +13,6 @@ from veridical_lab.probes.analysis.peaks import peaks_of
 from veridical_lab.probes.analysis.results import COMPARED, Analysis, Recorder, compare_findings, place_of
 from veridical_lab.probes.analysis.sublayer_probes import SUBLAYER_TYPES, all_positive, fit_sublayers
 
-__all__ = ["analyse_layers"]
-
 
 def analyse_layers(model: LocalModel, data: str, config: AnalysisConfig) -> Analysis:
     """Measure a probe on each sublayer, an ensemble for each type of sublayer, and an ensemble of all.

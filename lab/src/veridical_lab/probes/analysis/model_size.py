@@ -21,8 +21,6 @@ from veridical_lab.probes.analysis.results import (
 )
 from veridical_lab.probes.analysis.sublayer_probes import ALL_POSITIVE, all_positive, fit_sublayers
 
-__all__ = ["add_best_and_ensemble", "analyse_model_size"]
-
 
 def analyse_model_size(models: Iterable[LocalModel], data: str, config: AnalysisConfig) -> Analysis:
     """Measure the best sublayer and the ensemble of several base models on the same data.

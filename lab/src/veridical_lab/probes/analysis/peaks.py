@@ -25,8 +25,6 @@ from veridical_lab.probes.analysis.sublayer_probes import (
     SublayerProbes,
 )
 
-__all__ = ["SHARE", "first_to_reach", "peaks_of"]
-
 SHARE = 0.95
 
 

@@ -15,8 +15,6 @@ from veridical_lab.detectors.local.probe import Probe
 from veridical_lab.models.encode import encode
 from veridical_lab.models.runner import RequestedOutputs, Runner
 
-__all__ = ["ResponseMap", "map_response"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResponseMap:

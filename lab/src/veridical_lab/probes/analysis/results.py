@@ -26,21 +26,6 @@ from veridical_lab.probes.analysis.sublayer_probes import (
 from veridical_lab.probes.dataset import ProbeDataset
 from veridical_lab.probes.evaluation import f1_sp_in_model_tokens
 
-__all__ = [
-    "COMPARED",
-    "Analysis",
-    "At",
-    "Peak",
-    "ProbeFinding",
-    "Recorder",
-    "compare_findings",
-    "encode_records",
-    "name_of",
-    "place_of",
-    "read_records",
-    "weights_of",
-]
-
 At = dict[str, str | int | float | bool | None]
 COMPARED = {"response": ("f1", "roc_auc"), "token": ("token_f1", "word_roc_auc")}  # the metrics of significance tests
 

@@ -20,17 +20,6 @@ from veridical_lab.probes.dataset import ProbeDataset
 from veridical_lab.probes.evaluation import best_f1_each, fit_threshold, judgements_of
 from veridical_lab.probes.fitting import ScoresBySequence, fit, fit_ensemble, scores_of
 
-__all__ = [
-    "ALL_POSITIVE",
-    "METRIC_NAMES",
-    "SUBLAYER_TYPES",
-    "ProbeSubset",
-    "SublayerProbes",
-    "all_positive",
-    "fit_sublayers",
-    "type_of",
-]
-
 SUBLAYER_TYPES = ("attention", "feed-forward")
 METRIC_NAMES = {"response": ("f1", "recall", "roc_auc"), "token": ("f1_sp", "token_f1", "word_roc_auc")}
 PROBE_METRIC_LEVELS = {"response": ("response",), "token": ("token", "span")}  # levels of metrics that need a threshold

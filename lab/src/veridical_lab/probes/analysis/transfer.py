@@ -27,8 +27,6 @@ from veridical_lab.probes.labelled_sequences import EncodedExamples, ProbeLabels
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["analyse_transfer", "sample_documents", "training_mixture"]
-
 
 def analyse_transfer(
     model: LocalModel,

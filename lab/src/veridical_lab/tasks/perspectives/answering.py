@@ -34,16 +34,6 @@ from veridical_lab.tasks.perspectives.task_format import (
 if TYPE_CHECKING:
     from veridical_lab.guard import Guard
 
-__all__ = [
-    "UNREAD",
-    "Answer",
-    "answer_cases",
-    "answer_request",
-    "answer_tokens",
-    "guarded_passages",
-    "revise_answer",
-]
-
 UNREAD = ("malformed", "empty", "cut")
 """After these kinds of failures, a model may be asked for one passage at a time."""
 

@@ -20,8 +20,6 @@ from veridical.text.stemmer import stem
 from veridical.text.stopwords import STOP_WORDS
 from veridical_lab.datasets.topics import Argument, Topic, normal_form
 
-__all__ = ["FoundArgument", "KnowledgeBase", "Size"]
-
 APPLICATION = 0x5644524B  # "VDRK": marks the file as ours
 FORMAT = 1
 _SCHEMA = """

@@ -19,8 +19,6 @@ from veridical.records.errors import DataError
 from veridical_lab.datasets.topics import topic_groups
 from veridical_lab.tasks.perspectives.knowledge_base import KnowledgeBase
 
-__all__ = ["KINDS", "Question", "Refusals", "measure_refusals", "read_questions"]
-
 KINDS = ("on", "off", "lacking")
 RECALL = 0.9
 

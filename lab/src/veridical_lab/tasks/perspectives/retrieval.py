@@ -8,8 +8,6 @@ from typing import Protocol
 from veridical.records.types import Case
 from veridical_lab.datasets.topics import Topic, draw_arguments
 
-__all__ = ["ArgumentStore", "retrieve"]
-
 
 class ArgumentStore(Protocol):
     """Where arguments come from: a `KnowledgeBase`, or anything else with this method."""

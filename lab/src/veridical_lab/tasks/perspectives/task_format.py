@@ -17,18 +17,6 @@ from veridical.records.spans import Span
 from veridical.records.types import Case
 from veridical.text.segment import has_words
 
-__all__ = [
-    "INTRODUCTION",
-    "VALUE_ENDS",
-    "Passages",
-    "perspectives_of",
-    "read_target",
-    "read_value",
-    "target_so_far",
-    "task_input",
-    "task_target",
-]
-
 INTRODUCTION = "introduction"
 VALUE_ENDS = ('",', '"}', '" }', '"\n', '" \n', '"]')
 """Strings that end the value of a key. Inside a value, JSON escapes quotes, so only `\\",` can occur there."""
