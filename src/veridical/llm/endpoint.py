@@ -1,6 +1,6 @@
 """Find the base URL and the key of a server.
 
-Keys are read from the environment or from a file, and never from the value of an option. They are never shown.
+Keys are read from the environment, and never from the value of an option. They are never shown.
 """
 
 from __future__ import annotations
@@ -8,11 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from veridical.io.files import expanded
 from veridical.records.errors import CannotJudgeError, InputError
 
 OPENAI = "https://api.openai.com/v1"
@@ -75,50 +73,39 @@ def resolve_url(base_url: str | None, environment: Mapping[str, str] = os.enviro
         valid, secret = False, False
     if not valid or secret:
         problem = "the base URL holds a user, a password or a query" if valid else "the base URL is not an address"
-        raise InputError(
-            problem, hint="it looks like http://127.0.0.1:8000/v1; keys come from the environment or a file"
-        )
+        raise InputError(problem, hint="it looks like http://127.0.0.1:8000/v1; keys come from the environment")
     return url.rstrip("/")
 
 
-def resolve_server(
-    base_url: str | None, key_env: str | None, key_file: str | Path | None, environment: Mapping[str, str] = os.environ
-) -> Endpoint:
+def resolve_server(base_url: str | None, key_env: str | None, environment: Mapping[str, str] = os.environ) -> Endpoint:
     """Find the base URL and the key of the server.
 
-    If you pass neither `key_env` nor `key_file`, the key is $OPENAI_API_KEY. This key is sent only to OpenAI's own
-    server or to $OPENAI_BASE_URL, and never to any other server.
+    If you do not pass `key_env`, the key is $OPENAI_API_KEY. This key is sent only to OpenAI's own server or to
+    $OPENAI_BASE_URL, and never to any other server.
 
     Args:
         base_url: The base URL. Default: $OPENAI_BASE_URL, or OpenAI's own URL.
         key_env: The environment variable that holds the key.
-        key_file: The file that holds the key. It takes precedence over `key_env`.
         environment: The environment variables.
 
     Raises:
         CannotJudgeError: A key is needed or named, but cannot be found.
     """
     url = resolve_url(base_url, environment)
-    if key_file is not None:
-        path = Path(key_file)
-        try:
-            key = expanded(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or "not a text"
-            raise CannotJudgeError(
-                f"no key: {path} cannot be read: {why}", hint="a file that holds the key only"
-            ) from None
-        return Endpoint(url, _checked(key, f"the key file {key_file}"))
     if key_env is not None:
         if not environment.get(key_env, "").strip():
-            raise CannotJudgeError(f"no key: ${key_env} is not set", hint=f"export {key_env}=…, or name a key file")
+            raise CannotJudgeError(
+                f"no key: ${key_env} is not set", hint=f"export {key_env}=…, or name another variable"
+            )
         return Endpoint(url, _checked(environment[key_env], f"${key_env}"))
     if base_url is not None and url != OPENAI:
         return Endpoint(url, None)
     key = environment.get("OPENAI_API_KEY", "")
     if not key.strip():
         raise CannotJudgeError(
-            f"no key for {url}", hint="export OPENAI_API_KEY=…, name a key file, or a base URL of a server of your own"
+            f"no key for {url}",
+            hint="export OPENAI_API_KEY=…, name another variable with --key-env (key_env= in a spec), or name the base "
+            "URL of a server of your own",
         )
     return Endpoint(url, _checked(key, "$OPENAI_API_KEY"))
 
@@ -126,6 +113,6 @@ def resolve_server(
 def _checked(key: str, place: str) -> str:
     """Return `key` without white space around it; raise `CannotJudgeError`, naming its `place`, if it is no key."""
     key = key.strip()
-    if not key or not key.isascii() or not key.isprintable() or " " in key:
+    if not key.isascii() or not key.isprintable() or " " in key:
         raise CannotJudgeError(f"{place} holds no key", hint="one line of plain characters")
     return key

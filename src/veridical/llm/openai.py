@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from veridical.llm.budget import Budget
@@ -55,7 +54,6 @@ class OpenAIChat:
         model: The name of the model on the server.
         base_url: The base URL of the server. Default: $OPENAI_BASE_URL, or OpenAI's server.
         key_env: The environment variable that holds the key, by the rules of `veridical.llm.endpoint.resolve_server`.
-        key_file: The file that holds the key.
         api: "chat" (/chat/completions) or "completions" (/completions).
         concurrency: How many requests to send at once.
         timeout: How many seconds one whole call may take, however slowly its bytes arrive.
@@ -78,7 +76,6 @@ class OpenAIChat:
         *,
         base_url: str | None = None,
         key_env: str | None = None,
-        key_file: str | Path | None = None,
         api: str = "chat",
         concurrency: int = 8,
         timeout: float = 120.0,
@@ -100,7 +97,7 @@ class OpenAIChat:
         self.logprobs: bool | None = None
         self.budget = budget or Budget()
         self._api = api
-        self._address = (base_url and resolve_url(base_url), key_env, key_file)
+        self._address = (base_url and resolve_url(base_url), key_env)
         self._headers, self._extra_body = dict(headers or {}), dict(body or {})
         self._concurrency, self._timeout, self._retries = concurrency, timeout, retries
         self._rate_limiter = rate_limiter or RateLimiter()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -40,7 +39,7 @@ class Upstream:
 
     def __init__(self, settings: ProxySettings) -> None:
         self._settings = settings
-        self._server = resolve_server(settings.base_url, settings.key_env, None, os.environ)
+        self._server = resolve_server(settings.base_url, settings.key_env)
         self._client: httpx.AsyncClient | None = None
 
     async def start(self) -> None:
