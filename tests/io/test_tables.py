@@ -181,6 +181,34 @@ def test_a_damaged_sheet_is_refused_in_one_line(tmp_path: Path) -> None:
         list(read_cases(tmp_path / "rows.xlsx"))
 
 
+@pytest.mark.parametrize(
+    ("limit", "rows", "message"),
+    [
+        ("_MOST_ROWS", '<row r="99999999999"><c r="A1"/></row>', "more than 9 rows"),
+        ("_MOST_ROWS", '<row r="1e400"><c r="A1"/></row>', "more than 9 rows"),
+        ("_MOST_ROWS", "<row/>" * 10, "more than 9 rows"),
+        ("_MOST_INSIDE", "<row>" + "<c/>" * 10 + "</row>", "more than 9 elements in a row or text"),
+        ("_MOST_OUTSIDE", "<a/>" * 10, "more than 9 elements beside its rows and texts"),
+        ("_MOST_TEXTS", "<si/>" * 10, "more than 9 texts"),
+        ("_MOST_CELLS", '<row r="3"><c r="J3"/></row>', "more than 9 cells, with empty ones"),
+    ],
+)
+def test_a_sheet_that_would_grow_in_memory_or_take_hours_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, rows: str, message: str
+) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook(write_only=True)  # names no size of the sheet
+    book.create_sheet().append(["response", "sources"])
+    book.save(tmp_path / "whole.xlsx")
+    with ZipFile(tmp_path / "whole.xlsx") as whole, ZipFile(tmp_path / "rows.xlsx", "w") as grown:
+        for name in whole.namelist():
+            text = whole.read(name).decode()
+            grown.writestr(name, text.replace("</sheetData>", rows + "</sheetData>") if "sheet1" in name else text)
+    monkeypatch.setattr(tables, limit, 9)
+    with pytest.raises(DataError, match=rf"{message} \(split it, or save it as CSV\)"):
+        list(read_cases(tmp_path / "rows.xlsx"))
+
+
 def test_logged_conversations_have_fields_that_are_left_out(tmp_path: Path) -> None:
     chat = {"messages": [["tool", "It is red."], ["assistant", "Red."]], "label": 1}
     logged = {**chat, "system": "Be brief.", "model": "m", "tools": [], "question": "Which colour?"}

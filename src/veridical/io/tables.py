@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 from ast import literal_eval
 from collections import Counter
@@ -17,7 +18,8 @@ from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple, TextIO, TypeAlias
+from typing import IO, Any, NamedTuple, TextIO, TypeAlias
+from xml.parsers.expat import ExpatError, ParserCreate
 from zipfile import BadZipFile, ZipFile
 
 from veridical.io.files import MAX_BYTES, NAME_ENCODING, not_text, open_bytes, open_text, read_bytes
@@ -40,6 +42,10 @@ _SAMPLE = 64 * 1024  # characters of which the delimiter is found
 _MOST_VALUES = 400_000  # of a cell that is read as objects: each takes up to 500 bytes
 _PARQUET_ROWS, _PARQUET_BYTES = 256, 64 * 1024 * 1024  # the most that are decoded at once
 _MOST_UNPACKED = 16  # the size of an Excel file's parts, as a multiple of the largest cell
+_ROW, _TEXT = (f"http://schemas.openxmlformats.org/spreadsheetml/2006/main {tag}" for tag in ("row", "si"))
+_MOST_ROWS = 1_048_576  # that Excel writes
+_MOST_CELLS = 50_000_000  # of a sheet, with empty ones: a row with only a last cell has 16,384
+_MOST_TEXTS, _MOST_INSIDE, _MOST_OUTSIDE = 2_000_000, 200_000, 1_000_000  # elements take up to 400 bytes
 _SEP = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
 _ITEM = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|None|null|nan|NaN""", re.DOTALL)
 _BETWEEN = re.compile(r"\s*,\s*|\s+|(?=\])")
@@ -290,6 +296,56 @@ def check_parts(data: bytes, path: Path, most: int, *, hint: str) -> None:
             raise DataError("two of its parts have the same name", path=path, hint="open it and save it again")
 
 
+def _check_elements(data: bytes, path: Path) -> None:
+    """Check the XML of an Excel file as a stream, because a small file can hold millions of rows, cells and texts.
+
+    Raises:
+        DataError: A sheet has more rows than Excel writes, or a part has more elements than can be held in memory.
+    """
+    with ZipFile(BytesIO(data)) as archive:
+        for name in archive.namelist():
+            with suppress(ExpatError), archive.open(name) as part:
+                _Elements(path).count(part)
+
+
+class _Elements:
+    """Counts the rows, shared texts and other elements of a part of an Excel file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._rows = self._texts = self._inside = self._outside = 0
+        self._is_inside = False  # of a row or text, which is forgotten once it is read
+
+    def count(self, part: IO[bytes]) -> None:
+        parser = ParserCreate(namespace_separator=" ")
+        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
+        parser.ParseFile(part)
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        if tag == _ROW:
+            self._rows = max(self._rows + 1, math.ceil(min(float(attributes.get("r", 0)), _MOST_ROWS + 1)))
+            self._check(self._rows, _MOST_ROWS, "rows")
+        elif tag == _TEXT:
+            self._texts += 1
+            self._check(self._texts, _MOST_TEXTS, "texts")
+        if self._is_inside:
+            self._inside += 1
+            self._check(self._inside, _MOST_INSIDE, "elements in a row or text")
+        elif tag in (_ROW, _TEXT):
+            self._is_inside, self._inside = True, 0
+        else:
+            self._outside += 1
+            self._check(self._outside, _MOST_OUTSIDE, "elements beside its rows and texts")
+
+    def _end(self, tag: str) -> None:
+        if tag in (_ROW, _TEXT):
+            self._is_inside = False
+
+    def _check(self, number: int, most: int, what: str) -> None:
+        if number > most:
+            raise DataError(f"more than {most:,} {what}", path=self._path, hint="split it, or save it as CSV")
+
+
 class ExcelSheet(NamedTuple):
     """A sheet of an Excel file, with its rows as a person sees them, and a function that finds its unseen cells."""
 
@@ -303,7 +359,7 @@ def excel_sheets(data: bytes, path: Path) -> Iterator[ExcelSheet]:
     """Yield each sheet of an Excel file.
 
     Raises:
-        DataError: The file is damaged, or is not an Excel file.
+        DataError: The file is damaged, is not an Excel file, or has too many rows, cells or texts.
         MissingExtraError: openpyxl is not installed.
     """
     try:
@@ -322,8 +378,13 @@ def excel_sheets(data: bytes, path: Path) -> Iterator[ExcelSheet]:
             raise DataError(f"not a readable Excel file: {error}", path=path) from None
 
     def rows(sheet: Any) -> Iterator[list[str | None]]:
+        count = 0
         with readable():
             for cells in sheet.iter_rows():
+                count += len(cells)
+                if count > _MOST_CELLS:
+                    hint = "split it, or save it as CSV"
+                    raise DataError(f"more than {_MOST_CELLS:,} cells, with empty ones", path=path, hint=hint)
                 yield [shown(cell.value, getattr(cell, "number_format", "General")) for cell in cells]
 
     def unseen(sheet: Any) -> UnseenCells:
@@ -333,6 +394,7 @@ def excel_sheets(data: bytes, path: Path) -> Iterator[ExcelSheet]:
             return unseen_cells(source)
 
     with readable():
+        _check_elements(data, path)
         book = load_workbook(BytesIO(data), read_only=True, data_only=True)
     with closing(book):
         for sheet in book.worksheets:
