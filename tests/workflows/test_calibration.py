@@ -14,7 +14,7 @@ from veridical import cli
 from veridical.datasets.split import split_by_document
 from veridical.detectors import load_detector
 from veridical.io.serialization import encode
-from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.errors import InputError, OutputError, UnknownNameError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Level, Omission, Source, Verdict
 from veridical.workflows import calibration as threshold
@@ -86,6 +86,18 @@ def test_the_artifact_gives_the_figures_on_validation(tmp_path: Path) -> None:
     share = np.mean([j.hallucination is not None and j.hallucination >= cut for j in judged])
     assert share == pytest.approx(fitted.validation["response"]["share_flagged"], abs=1e-6)
     assert 0.1 < share < 0.9
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "dangling").symlink_to(tmp_path / "gone" / "away")
+    monkeypatch.setattr(threshold, "judge", lambda *args: pytest.fail("judged"))
+    for folder in ("file", "file/in/it", "dangling"):
+        with pytest.raises(OutputError, match=rf"cannot write .*{folder}: .* \(choose another place\)"):
+            fit_thresholds(OVERLAP, EXAMPLES, out=tmp_path / folder)
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "dangling"}
 
 
 def test_rules_do_what_they_are_called() -> None:

@@ -179,7 +179,7 @@ def _learned(
     """Fit a detector by the decisions about a run, and write the folder if this gains something."""
     from contextlib import closing
 
-    from veridical.inference.saving import save_record
+    from veridical.inference.saving import check_folder, save_record
     from veridical.records.judging import judge
 
     try:
@@ -189,6 +189,7 @@ def _learned(
         raise MissingExtraError("a history", "history") from None
     if "://" not in place and not Path(place).is_file():
         raise InputError(f"there is no history {place}", hint="the file that `veridical serve --history` writes")
+    check_folder(out)
     with closing(History(place)) as history:
         about = history.run(run).about
         decisions, sentences = history.decided_sentences(run)

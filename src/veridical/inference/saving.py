@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from veridical.inference.artifact import DETECTOR
@@ -45,3 +46,18 @@ def make_folder(folder: str | Path) -> Path:
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror or error}", hint="choose another place") from None
     return folder
+
+
+def check_folder(folder: str | Path) -> None:
+    """Check before long work that files can be written to `folder`, or that it can be made. Nothing is left behind.
+
+    Raises:
+        OutputError: The folder cannot be written.
+    """
+    folder = Path(folder)
+    try:
+        there = next(place for place in (folder, *folder.absolute().parents) if place.exists() or place.is_symlink())
+        with TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror or error}", hint="choose another place") from None

@@ -17,7 +17,7 @@ import numpy as np
 
 from veridical.datasets.split import content_hash, document_of, split_by_document
 from veridical.detectors.calibrated import FittedCalibration, Scale
-from veridical.inference.saving import save_record, versions
+from veridical.inference.saving import check_folder, save_record, versions
 from veridical.llm.connection import REMOTE_OPTIONS
 from veridical.metrics import UndefinedMetricError
 from veridical.metrics.arrays import Floats
@@ -119,7 +119,10 @@ def fit_thresholds(
     Raises:
         InputError: There are too few documents, all labels of a level are of one class, scores do not rise with the
             labels, or no threshold reaches the wanted precision.
+        OutputError: The folder cannot be written. If this is known before, nothing is judged.
     """
+    if out is not None:
+        check_folder(out)
     options = options or CalibrationOptions()
     used = list(examples) if options.all_data else split_by_document(examples, seed=options.seed)["valid"]
     if not used:
