@@ -713,7 +713,7 @@ def learning() -> str:
             cells.append((*first, title, f"{figures['before']:.3f}", *gains, f"{figures['worse']:.0%}"))
             first = ("", "", "")
     about = "Gains are positive where the version is better; a draw without an offer gains 0."
-    about += f" {rows[0]['draws']} draws, {rows[0]['date']}."
+    about += f" {rows[0]['draws']} draws, {', '.join(sorted({row['date'] for row in rows}))}."
     head = (
         "data | sentences, wrong, flagged, decided | offered :| metric | before :| mean gain :| worst :| draws worse :|"
     )

@@ -98,8 +98,9 @@ def test_no_file_name_adds_a_line(command: Callable[..., tuple[int, str, str]], 
     named = str(tmp_path / "a\tb\nveridical: all is well.txt")
     Path(named).write_bytes(b"The tower is 330 m tall.")
     Path(f"{named}.pdf").write_bytes(b"%PDF-1.4")
+    (tmp_path / "source.txt").write_bytes(b"The tower is 330 m tall.")
     check = ("check", "-d", "overlap", named)
-    written = command(*check, named, "--html", f"{named}.html")
+    written = command(*check, str(tmp_path / "source.txt"), "--html", f"{named}.html")
     assert written[0] == 0
     assert "a␉b␊veridical: all is well.txt.html" in written[2]
     unread = command(*check, f"{named}.pdf"), command(*check, "none"), command("batch", named, "--out", f"{named}.out")

@@ -86,8 +86,9 @@ def test_what_is_no_threshold_is_refused(text: str) -> None:
 
 
 def test_thresholds_given_one_by_one_count_together(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("red house")
-    command = ["check", *[str(tmp_path / "a.txt")] * 2, "-d", "overlap", "--json"]
+    for name in ("a.txt", "source.txt"):
+        (tmp_path / name).write_text("red house")
+    command = ["check", str(tmp_path / "a.txt"), str(tmp_path / "source.txt"), "-d", "overlap", "--json"]
     assert cli.main([*command, "--threshold", "span=0.4", "--threshold", "response=0.2,source=0.3"]) == 0
     (decision,) = json.loads(capsys.readouterr().out)["decisions"]
     assert decision["thresholds"] == {"span": 0.4, "response": 0.2, "source": 0.3}

@@ -278,8 +278,9 @@ def test_no_connection_to_chat_models_is_made_for_a_detector_that_asks_none(
         raise AssertionError("a connection was made")
 
     monkeypatch.setattr("veridical.llm.connection.Connection.__post_init__", refuse)
-    (tmp_path / "a.txt").write_text("The tower is tall.")
-    assert main(["check", str(tmp_path / "a.txt"), str(tmp_path / "a.txt"), "-d", "overlap"]) == 0
+    for name in ("a.txt", "source.txt"):
+        (tmp_path / name).write_text("The tower is tall.")
+    assert main(["check", str(tmp_path / "a.txt"), str(tmp_path / "source.txt"), "-d", "overlap"]) == 0
 
 
 @pytest.mark.parametrize("function", [veridical.check, veridical.check_cases, assert_grounded, check_rows])

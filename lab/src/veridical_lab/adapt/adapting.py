@@ -146,6 +146,7 @@ def adapt(
     *,
     model: ChatModel | None = None,
     labeller: ChatModel | None = None,
+    detector: Path = PACKAGED,
     stop: Callable[[], bool] = lambda: False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Adapted:
@@ -164,6 +165,7 @@ def adapt(
         options: How to train.
         model: The chat model that writes statements. With None, only rules make statements.
         labeller: The chat model that labels the statements again without seeing their first labels. Default: `model`.
+        detector: The folder of the detector to train further.
         stop: A function that is called after every step. If it returns true, training saves a checkpoint and raises
             `TrainingStopped`.
         progress: A function that is called with lines of text that report progress.
@@ -186,9 +188,10 @@ def adapt(
     report = Adapted(False, {}, _counts(parts), _statements(found, parts), notes)
     general = split_by_document(general_examples("valid"), {"fit": 0.5, "test": 0.5}, seed=options.seed)
     candidate = work / "detector"
-    further_trained(parts, general["fit"], work, candidate, options, stop=stop, progress=progress)
+    training = DefaultTraining(rate=options.rate, tokens=options.tokens, bf16=options.bf16, seed=options.seed)
+    further_trained(parts, general["fit"], work, candidate, training, options, detector, stop=stop, progress=progress)
     for name, examples in (("documents", parts["test"]), ("general", general["test"])):
-        report.figures[name] = compared(examples, Default(PACKAGED), Default(candidate))
+        report.figures[name] = compared(examples, Default(detector), Default(candidate))
     gains = {name: figures["gain"]["low"] for name, figures in report.figures.items()}
     report.kept = gains["documents"] > 0 and gains["general"] > _FORGOTTEN
     write_whole(
@@ -216,31 +219,34 @@ def further_trained(
     general: Sequence[Example],
     work: Path,
     out: Path,
+    training: DefaultTraining,
     options: Adapting,
+    detector: Path,
     *,
-    stop: Callable[[], bool],
-    progress: Callable[[str], None],
-) -> None:
-    """Train the packaged detector further, and write it to `out`.
+    stop: Callable[[], bool] = lambda: False,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Path:
+    """Train the detector in the folder `detector` further, write it to `out`, and return `out`.
 
     Args:
         parts: The examples about the documents. "train" trains the encoder, and "valid" fits the regressions.
         general: General examples on which the regressions are fitted, too.
         work: The folder for the checkpoint and the encoder.
         out: The folder to write.
-        options: How to train, and how many general examples to train on.
+        training: How to train.
+        options: How many general examples to train on.
+        detector: The folder of the detector to begin with.
         stop: A function that is called after every step. If it returns true, training saves a checkpoint and raises
             `TrainingStopped`.
         progress: A function that is called with lines of text that report progress.
     """
-    training = DefaultTraining(rate=options.rate, tokens=options.tokens, bf16=options.bf16, seed=options.seed)
     classifier = work / "encoder"
     validation = {"documents": parts["valid"], "general": list(general)}
     if not (classifier / "detector.json").is_file():
         beside = general_examples("train")[: round(options.general * len(parts["train"]))]
-        head = load_tokens(PACKAGED / ENCODER)[2]
+        head = load_tokens(detector / ENCODER)[2]
         train_tokens(
-            load(backbone_of(PACKAGED / ENCODER, work / "restored"), dtype="fp32", kinds=READERS),
+            load(backbone_of(detector / ENCODER, work / "restored"), dtype="fp32", kinds=READERS),
             {"documents": parts["train"], **({"general": beside} if beside else {})},
             replace(training.encoder(head.settings), evaluate_tokens=training.tokens),
             out=classifier,
@@ -249,7 +255,7 @@ def further_trained(
             stop=stop,
             progress=progress,
         )
-    assemble(classifier, validation, out, training, base=PACKAGED, progress=progress)
+    return assemble(classifier, validation, out, training, base=detector, progress=progress)
 
 
 def _counts(parts: Mapping[str, list[Example]]) -> dict[str, Any]:

@@ -217,12 +217,15 @@ def assemble(
     options: DefaultTraining | None = None,
     *,
     base: Path | None = None,
+    fitted_on: Callable[[str], bool] = lambda name: True,
+    false_alarms: float | None = None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Path:
     """Export an encoder, fit the regressions on validation examples, and write the detector to a folder.
 
     If `validation` has no labels of a level, or no short answers, the regression or curve for them is copied from the
-    detector in the folder `base`. If `base` has a detector for other languages, this is copied, too.
+    detector in the folder `base`. If `base` has a detector for other languages, this is copied, too. `fitted_on` and
+    `false_alarms` are those of `default_levels.fit_levels`.
     """
     of_each = max(_ROUNDED_FOR, _ROUNDED_IN_ALL // len(validation))
     examples = [example for of_set in some_of_each(validation, of_each).values() for example in of_set]
@@ -230,7 +233,11 @@ def assemble(
     progress(f"int8: {exported.bytes / 1e6:.1f} MB")
     rows, kinds = level_rows(Tokens(classifier, onnx="int8").scorer, validation, progress=progress)
     old = {} if base is None else json.loads((base / DETECTOR).read_text("utf-8"))
-    models, figures = fit_levels({level: of for level, of in rows.items() if of.rows or level.value not in old})
+    models, figures = fit_levels(
+        {level: of for level, of in rows.items() if of.rows or level.value not in old},
+        fitted_on=fitted_on,
+        false_alarms=false_alarms,
+    )
     contradiction, figures["contradiction"] = fit_contradiction(kinds)
     response = models.get(Level.RESPONSE)
     threshold = old[Level.RESPONSE.value]["threshold"] if response is None else response.threshold

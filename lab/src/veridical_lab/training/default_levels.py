@@ -61,9 +61,9 @@ class LevelRows:
         self.labels += [bool(label) for label in labels]
         self.sets += [name] * len(added)
 
-    def without(self, prefix: str) -> LevelRows:
-        """Leave out the sets whose names begin with `prefix`."""
-        kept = [i for i, name in enumerate(self.sets) if not name.startswith(prefix)]
+    def of(self, wanted: Callable[[str], bool]) -> LevelRows:
+        """Return the items of the wanted sets."""
+        kept = [i for i, name in enumerate(self.sets) if wanted(name)]
         return LevelRows([self.rows[i] for i in kept], [self.labels[i] for i in kept], [self.sets[i] for i in kept])
 
 
@@ -105,8 +105,16 @@ def _add(by_level: Mapping[Level, LevelRows], name: str, example: Example, score
 
 def fit_levels(
     rows: Mapping[Level, LevelRows],
+    *,
+    fitted_on: Callable[[str], bool] = lambda name: True,
+    false_alarms: float | None = None,
 ) -> tuple[dict[Level, LevelModel], dict[str, dict[str, Any]]]:
     """Fit a regression for each level (`fit_level`), and measure its ROC AUC on each of these sets.
+
+    Args:
+        rows: The labelled items of each level.
+        fitted_on: Whether to fit on the set of this name. A level that no such set has is fitted on all sets.
+        false_alarms: As in `fit_level`, for the level of responses.
 
     Raises:
         InputError: A level has no labels.
@@ -114,10 +122,12 @@ def fit_levels(
     """
     models, figures = {}, {}
     for level, items in rows.items():
-        items = items.without(IN_PLACE) if level is Level.RESPONSE else items
+        items = items.of(lambda name: not name.startswith(IN_PLACE)) if level is Level.RESPONSE else items
         if not items.rows:
             raise InputError(f"no labels of the level {level}", hint="give data that have them")
-        models[level] = fitted = fit_level(level, items)
+        chosen = items.of(fitted_on)
+        most = false_alarms if level is Level.RESPONSE else None
+        models[level] = fitted = fit_level(level, chosen if chosen.rows else items, false_alarms=most)
         scores = np.array([fitted.probabilities(item).max() for item in items.rows])
         labels, sets = np.array(items.labels), np.array(items.sets)
         figures[level.value] = {
@@ -156,13 +166,15 @@ def fit_short_answers(items: LevelRows, threshold: float) -> tuple[Platt | None,
     return Platt(slope, intercept), {"all": _auc(labels, logits)}
 
 
-def fit_level(level: Level, items: LevelRows) -> LevelModel:
+def fit_level(level: Level, items: LevelRows, *, false_alarms: float | None = None) -> LevelModel:
     """Fit a logistic regression on the highest row of each item, and fit its threshold.
 
-    The threshold is the best by balanced accuracy, or by F1 at the level of words. Which row is the highest depends on
-    the regression, so highest rows and regression are found in turns, as in multiple-instance learning (Andrews et al.
-    2002). If a column is known to speak for or against an error, its weight never has the opposite sign
-    (`regressions.SIGNS`). Every set has the same weight.
+    The threshold is the best by balanced accuracy, or by F1 at the level of words. If you pass `false_alarms`, it is
+    the lowest that flags at most this proportion of the right items, on average over the sets.
+
+    Which row is the highest depends on the regression, so highest rows and regression are found in turns, as in
+    multiple-instance learning (Andrews et al. 2002). If a column is known to speak for or against an error, its weight
+    never has the opposite sign (`regressions.SIGNS`). Every set has the same weight.
     """
     try:
         from scipy.optimize import minimize  # type: ignore[import-untyped]
@@ -202,6 +214,12 @@ def fit_level(level: Level, items: LevelRows) -> LevelModel:
             for one in (True, False):
                 members = (sets == name) & (labels == one)
                 balanced[members] = 1.0 / max(1, members.sum())
+    if false_alarms is not None:
+        right = np.flatnonzero(~labels & (balanced > 0))
+        right = right[np.argsort(-scores[right])]
+        flagged = np.cumsum(balanced[right]) / balanced[right].sum()
+        first = right[np.searchsorted(flagged, false_alarms, side="right")]  # the first that must not be flagged
+        return LevelModel(fitted.classifier, float(np.nextafter(scores[first], 1.0)))
     threshold = threshold_for_f1 if level is Level.SPAN else threshold_for_balanced_accuracy
     return LevelModel(fitted.classifier, threshold(labels, scores, balanced))
 
