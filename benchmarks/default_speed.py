@@ -233,7 +233,9 @@ def cold(spec: str, arguments: argparse.Namespace) -> Row:
 
 
 def environment(arguments: argparse.Namespace) -> dict[str, str]:
-    return {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": str(arguments.threads)}
+    # compiled modules are kept, as after an installation with pip
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": str(arguments.threads)}
 
 
 # -------------------------------------------------------------------------------------------------------- the run
