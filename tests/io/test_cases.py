@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from veridical.io.json_values import json_values
 from veridical.io.rows import RowForm, read_cases
 from veridical.records.errors import DataError
 from veridical.records.types import Case, Source
@@ -73,3 +74,14 @@ def test_a_long_line_is_refused(tmp_path: Path) -> None:
     path.write_text('{"response": "%s"}' % ("x" * 200))
     with pytest.raises(DataError, match="a line of more than 100 characters"):
         list(read_cases(path, RowForm(max_bytes=100)))
+
+
+def test_a_line_without_an_end_is_not_read_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    path.write_text("x" * 1500 + '\n{"response": "a"}')
+    bad, good = json_values(path, max_bytes=100)
+    assert isinstance(bad.value, DataError)
+    assert good.value == {"response": "a"}
+    path.write_text("x" * 1900 + '\n{"response": "a"}')
+    with pytest.raises(DataError, match="a line of more than 100 characters"):
+        list(json_values(path, max_bytes=100))

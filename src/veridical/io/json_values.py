@@ -22,6 +22,7 @@ from veridical.records.errors import DataError, InputError
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*("?)|[\[{]|[\]}]')
 _SPACE = re.compile(r"[\s\ufeff]*")
 _GAP = re.compile(r"[\s,]*")
+_MOST_SKIPPED = 16  # the length of a line that is skipped, as a multiple of the limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def json_values(
     Args:
         path: The text file to read. "-" is standard input.
         max_bytes: How many characters a value or line may have. A longer line is an error, and is never held in memory
-            as a whole. None sets no limit.
+            as a whole. After a line of more than 16 times as many, nothing is read. None sets no limit.
         encoding: The encoding of the file, if no byte-order mark states it.
         on_constant: A function that is called for each NaN or infinite number, which is then read as null. If None,
             such a number is an error.
@@ -98,8 +99,11 @@ class _Reader:
                 if self.max_bytes is not None and len(text) > self.max_bytes:
                     hint = "split it, or raise the limit (--max-mb)"
                     error = self._error(f"a line of more than {self.max_bytes:,} characters", number, hint=hint)
+                    begin = start
                     while text and not text.endswith("\n"):
                         start += len(text)
+                        if start - begin > _MOST_SKIPPED * self.max_bytes:
+                            raise error  # a small compressed file can hold a line without an end
                         text = file.readline(limit)
                     yield self._bad(error, "", start)
                 elif "\0" in text:
