@@ -52,8 +52,7 @@ def request_key(request: Request, fingerprint: Mapping[str, Any], nth: int = 0) 
         nth: How often the same request was sent before. A request with a temperature and without a seed should get
             another answer each time, so it needs another key.
     """
-    *parameters, prefill = astuple(replace(request, stage=""))
-    parameters += [None, prefill]  # None stands for a former field, so that stored replies keep their keys
+    parameters = astuple(replace(request, stage=""))
     text = json.dumps(["veridical reply", FORMAT, fingerprint, nth, parameters], ensure_ascii=True, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 

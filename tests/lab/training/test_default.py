@@ -26,7 +26,7 @@ from veridical_lab.training import default  # noqa: E402
 from veridical_lab.training.checkpoint import TrainingStopped  # noqa: E402
 from veridical_lab.training.default import DefaultTraining, train_default  # noqa: E402
 from veridical_lab.training.default_data import part_of  # noqa: E402
-from veridical_lab.training.default_levels import LevelRows, fit_short_answers  # noqa: E402
+from veridical_lab.training.default_levels import LevelRows, fit_levels, fit_short_answers  # noqa: E402
 
 CASE = Case("1", "The bridge was opened in 1983.", (Source("s", "The bridge over the Elbe was opened in 1893."),))
 
@@ -101,3 +101,23 @@ def test_the_curve_of_short_answers_meets_the_threshold_where_it_separates_best(
     assert right < 0.7 <= wrong, "other sets do not count"
     assert figures == {"all": 1.0}
     assert fit_short_answers(rows.of(lambda name: not name.startswith("answers_in_place_")), 0.7) == (None, {})
+
+
+def test_levels_are_fitted_on_the_chosen_sets_with_at_most_so_many_false_alarms() -> None:
+    rng = np.random.default_rng(0)
+    rows = LevelRows()
+    for name, sign in (("written", -1.0), ("written_de", 1.0)):  # the logit means the opposite in the other set
+        labels = np.arange(200) % 2 == 1
+        table = np.zeros((200, 1, len(COLUMNS[Level.RESPONSE])))
+        table[:, 0, COLUMNS[Level.RESPONSE].index("sentence")] = sign * labels + rng.normal(size=200)
+        rows.add(name, list(table), labels.tolist())
+    wanted = rows.of(lambda name: name == "written_de")
+    for most in (0.1, 0.3):
+        models, figures = fit_levels(
+            {Level.RESPONSE: rows}, fitted_on=lambda name: name == "written_de", false_alarms=most
+        )
+        model = models[Level.RESPONSE]
+        scores = np.array([model.probabilities(item).max() for item in wanted.rows])
+        flagged = (scores >= model.threshold)[~np.array(wanted.labels)].mean()
+        assert most - 0.01 <= flagged <= most
+        assert figures["response"]["written"] < 0.5 < figures["response"]["written_de"], "both sets are measured"

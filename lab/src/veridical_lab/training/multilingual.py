@@ -45,7 +45,8 @@ from veridical_lab.training.loop import bf16_products
 if TYPE_CHECKING:
     import torch
 
-_SHARE = 0.2  # of the data that a pass draws
+_SHARE = 0.2  # of the data that a pass draws, beside all that is written in other languages than English
+_SHARE_AGAIN = 0.03  # the same for an encoder that is trained further
 _SHORT_SOURCES, _LONG_SOURCES = 600, 1500  # characters of all sources, at most
 _STATEMENTS = ("written_", "pawsx_")
 """Sets with these prefixes, in other languages than English, decide the regressions and the threshold.
@@ -122,7 +123,9 @@ def train_languages(
     classifier = train_encoder(
         model,
         lambda i: _to_read(
-            part_of(data, seed=seed + i, share=_SHARE, parsed=parsed, progress=progress),
+            part_of(
+                data, seed=seed + i, share=_SHARE_AGAIN if is_trained else _SHARE, parsed=parsed, progress=progress
+            ),
             _LONG_SOURCES if i or is_trained else _SHORT_SOURCES,
         ),
         validation,
