@@ -10,11 +10,12 @@ All of it is measured in one run, on a machine that does nothing else; rounds al
 - warm: one call of `judge` per response, of 1 and of 3 sentences, real ones of xsum_token, wice and bump. Their sources
   are cut to whole sentences of 350 to 400 tokens, and no two are the same.
 - mixed: 500 responses with sources of 40 to 1,200 words in one call (`mixed` of token_peers.py). "encoder tokens" are
-  those of the windows that the encoder read, "text tokens" those of the sources and responses themselves.
+  those of the rows that the encoder read, "text tokens" those of the sources and responses themselves.
 - long: a response of 5 sentences to a source of 50,000 words (100 pages), joined Wikipedia articles, which the process
   has not seen; then another response to the same source. cover: that source is to be covered, too.
-- LettuceDetect judges the responses of mixed, one after the other as its API does, with a smaller checkpoint
-  (MiniLM with a random head, its 512 positions).
+- LettuceDetect judges the responses of mixed, one after the other as its API does, with a smaller encoder than any that
+  it publishes for general use (MiniLM with a random head, its 512 positions), and the first 50 of them with random
+  weights in the size of its base model (ModernBERT-base: 22 layers of 768).
 
 Each workload of each round is a process of its own, which loads its model and judges ten other cases before the clock
 starts. A row has the median, the least and the greatest value, and the 5th and 95th percentile, over all calls and
@@ -50,7 +51,8 @@ ROOT = Path(__file__).parents[1]
 DEMO = ROOT / "examples" / "demo.jsonl"
 WORKLOADS = ("warm 1", "warm 3", "mixed", "long", "cover")
 TOGETHER = ("mixed",)  # judged in one call; of the others each case by itself
-WARM_UP, WARM, LONG_WORDS, MAX_LENGTH = 10, 100, 50_000, 512
+PEERS = ("lettucedetect", "lettucedetect, base")
+WARM_UP, WARM, LONG_WORDS, MAX_LENGTH, OF_BASE = 10, 100, 50_000, 512, 50
 
 Row = dict[str, Any]
 Case = dict[str, Any]  # id, passages, response; cover: whether the response has to cover the passages
@@ -145,7 +147,9 @@ def prepare(arguments: argparse.Namespace) -> None:
         "long": of_long,
         "cover": [{**of_long[0], "cover": True}],
     }
-    make_model(arguments.backbone, arguments.folder / "peer", arguments.seed)
+    workloads |= zip(PEERS, (workloads["mixed"], workloads["mixed"][:OF_BASE]), strict=True)
+    make_model(arguments.backbone, arguments.folder / PEERS[0], arguments.seed)
+    make_base_model(arguments.backbone, arguments.folder / PEERS[1], arguments.seed)
     contents: dict[str, Row] = {}
     for name, cases in workloads.items():
         lines = [json.dumps(case) + "\n" for case in [*drawn[:WARM_UP], *cases]]
@@ -200,12 +204,25 @@ def client(name: str, arguments: argparse.Namespace) -> Row:
     return answer(subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment(arguments), check=True))
 
 
-def peer(arguments: argparse.Namespace) -> Row:
-    """What LettuceDetect's process says of the cases of mixed."""
+def make_base_model(tokenizer: str, folder: Path, seed: int) -> None:
+    """A token classifier in the size of LettuceDetect's base model, with random weights and another tokenizer."""
+    import torch
+    from transformers import AutoTokenizer, ModernBertConfig, ModernBertForTokenClassification
+
+    torch.manual_seed(seed)
+    loaded = AutoTokenizer.from_pretrained(tokenizer)
+    special = {f"{name}_token_id": loaded.pad_token_id for name in ("pad", "bos", "eos", "cls", "sep")}
+    config = ModernBertConfig(vocab_size=len(loaded), num_labels=2, reference_compile=False, **special)
+    ModernBertForTokenClassification(config).save_pretrained(folder)
+    loaded.save_pretrained(folder)
+
+
+def peer(name: str, arguments: argparse.Namespace) -> Row:
+    """What LettuceDetect's process says of its cases."""
     command = [arguments.peers_python, str(Path(__file__).with_name("token_peers.py")), "--client", "lettucedetect"]
-    command += ["--model", str(arguments.folder / "peer"), "--max-length", str(MAX_LENGTH)]
+    command += ["--model", str(arguments.folder / name), "--max-length", str(MAX_LENGTH)]
     command += ["--warm-up", str(WARM_UP), "--threads", str(arguments.threads)]
-    file = f"{arguments.folder / 'mixed.jsonl'}\n"
+    file = f"{arguments.folder / name}.jsonl\n"
     said = subprocess.run(
         command, input=file, stdout=subprocess.PIPE, text=True, env=environment(arguments), check=True
     )
@@ -248,14 +265,14 @@ def run(arguments: argparse.Namespace) -> Iterator[Row]:
     for spec in kinds.values():
         cold(spec, arguments)
     runs: dict[str, list[Row]] = {}
-    names = ["cold", *WORKLOADS, *(["lettucedetect"] if arguments.peers_python else [])]
+    names = ["cold", *WORKLOADS, *(PEERS if arguments.peers_python else ())]
     for nth in range(arguments.rounds):
         for name in names[:: 1 if nth % 2 == 0 else -1]:
             if name == "cold":
                 for kind, spec in list(kinds.items()) * arguments.cold_runs:
                     runs.setdefault(f"cold, {kind}", []).append(cold(spec, arguments))
             else:
-                done = peer(arguments) if name == "lettucedetect" else client(name, arguments)
+                done = peer(name, arguments) if name in PEERS else client(name, arguments)
                 runs.setdefault(name, []).append(done)
     for name in WORKLOADS:
         contents[name] |= runs[name][0]["read"]
@@ -275,14 +292,18 @@ def run(arguments: argparse.Namespace) -> Iterator[Row]:
         yield {"what": what, **common, **contents["long"], "source_words": LONG_WORDS, **row}
     row = measured([row["seconds"][0] for row in runs["cover"]], runs["cover"])
     yield {"what": "cover", **common, **contents["cover"], "source_words": LONG_WORDS, **row}
-    if arguments.peers_python:
-        peers = [{**row, "seconds": [row["seconds"]]} for row in runs["lettucedetect"]]
+    for name in PEERS if arguments.peers_python else ():
+        peers = [{**row, "seconds": [row["seconds"]]} for row in runs[name]]
         versions = {"versions": peers[0]["versions"], "max_length": MAX_LENGTH}
-        del contents["mixed"]["encoder_tokens"], contents["mixed"]["windows"]
-        yield {"what": "mixed, lettucedetect", **versions, **contents["mixed"], **rates(peers, contents["mixed"])}
-        pairs = zip(peers, rows, strict=True)
-        ratios = [theirs["seconds"][0] / ours["seconds"][0] for theirs, ours in pairs]
-        yield {"what": "mixed, lettucedetect / default", "versions": versions["versions"], "ratio": summary(ratios)}
+        yield {"what": f"mixed, {name}", **versions, **contents[name], **rates(peers, contents[name])}
+        pairs = zip(rates_of(peers, contents[name]), rates_of(runs["mixed"], contents["mixed"]), strict=True)
+        ratios = [ours / theirs for theirs, ours in pairs]
+        yield {"what": f"mixed, {name} / default", "versions": versions["versions"], "ratio": summary(ratios)}
+
+
+def rates_of(rows: list[Row], contents: Row) -> list[float]:
+    """Text tokens a second, round by round."""
+    return [contents["text_tokens"] / row["seconds"][0] for row in rows]
 
 
 def rates(rows: list[Row], contents: Row) -> Row:

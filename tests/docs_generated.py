@@ -410,8 +410,12 @@ def default_speed(path: Path = ROWS / "default-speed.jsonl") -> str:
         (f"{many['cases']} responses in one call, sources of 40 to 1,200 words", "mixed", rate),
     ]
     if peer:
-        name = f"LettuceDetect {peer['versions']['lettucedetect']}, with a MiniLM encoder"
-        wanted.append((f"{name}, the same responses one by one", "mixed, lettucedetect", rate))
+        name = f"LettuceDetect {peer['versions']['lettucedetect']}, one by one"
+        base = rows["mixed, lettucedetect, base"]
+        wanted += [
+            (f"{name}, with a MiniLM encoder (6 layers of 384)", "mixed, lettucedetect", rate),
+            (f"the same in the size of its base model, {base['cases']} of the responses", base["what"], rate),
+        ]
     pages = f"a source of {long['source_words']:,} words"
     wanted += [
         (f"a response of 5 sentences, {pages}", "long, first", time),
@@ -422,8 +426,13 @@ def default_speed(path: Path = ROWS / "default-speed.jsonl") -> str:
     for about, what, figures in wanted:
         row = rows[what]
         lines.append(f"| {about} | {figures(row)} | {_figure(row['peak_rss_mb']['median'])} MB | {row['n']} |")
-    ratio = rows.get("mixed, lettucedetect / default")
-    more = [f"LettuceDetect takes {spread(ratio['ratio'])} times as long."] if ratio else []
+    small, large = (rows.get(f"mixed, {name} / default") for name in ("lettucedetect", "lettucedetect, base"))
+    more = []
+    if small and large:
+        more.append(
+            f"For the same text, LettuceDetect takes {spread(small['ratio'])} times as long as `default` with MiniLM, "
+            f"and {spread(large['ratio'])} times as long in the size of its base model."
+        )
     with_int8 = f" ({', '.join(many['int8_instructions'])})" if many["int8_instructions"] else ""
     versions = ", ".join(f"{name} {number}" for name, number in many["versions"].items())
     more.append(f"{many['machine']}{with_int8}, {many['threads']} threads; {versions}; {many['date']}.")
