@@ -704,6 +704,8 @@ def history_speed() -> str:
     for name, what in (("rows_a_second", "rows of a file stored"), ("results_a_second", "results stored")):
         cells.append((f"{what} a second", *(f"{row[name]:,}" for row in rows)))
     cells.append(("deleting all cases", *(f"{_figure(row['delete_run_seconds'])} s" for row in rows)))
+    waits = (f"{_figure(row['longest_check_while_deleting_ms'])} ms" for row in rows)
+    cells.append(("the slowest check while they are deleted", *waits))
     first = rows[0]
     about = f"Medians of {first['rounds']} requests to the routes in one process, {first['machine']}, {first['date']}."
     return table(f"request | {' '.join(heads)}", cells, about, commands_of(rows))
