@@ -3,10 +3,10 @@
     python benchmarks/conversations.py [--log FILE] [--detector SPEC …] [--model NAME --base-url URL]
 
 Each turn of the assistant in `data/conversations.jsonl` has its right verdict and, where it has one, the cause. Half of
-the conversations, `dev`, is for development; `test` only for testing. Rows go to `rows/conversations.jsonl` in place of
-those of the same detector and data: the share of turns with the right outcome (a turn that could not be judged has
-none), with a 95 % interval by bootstrap over conversations, and the turns by verdict and by kind; for `default` also
-how many of the labelled causes are named rightly. --model adds `verify` with a chat model.
+the conversations, `dev`, is for development; `test` only for testing. A row has the share of turns with the right
+outcome (a turn that could not be judged has none), with a 95 % interval by bootstrap over conversations, and the turns
+by verdict and by kind; for `default` also how many of the labelled causes are named rightly. --model adds `verify` with
+a chat model.
 
 --log measures an agent's log instead: historical_trajectories/gpt-4o-airline.json of sierra-research/tau-bench (MIT),
 the first trial of each task. `data/agent_log.jsonl` labels 60 turns of tasks 25 to 49, drawn at random, without five
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from running import ROWS, benchmark
+from running import benchmark
 
 from veridical.detectors import load_detector
 from veridical.io.conversations import read_conversation
@@ -36,7 +36,6 @@ from veridical.workflows.checking import check_cases
 HERE = Path(__file__).parent
 DATA = HERE / "data" / "conversations.jsonl"
 LABELS = HERE / "data" / "agent_log.jsonl"
-FILE = ROWS / "conversations.jsonl"
 RIGHT_OUTCOMES = {"right": Outcome.CLEAR, "wrong": Outcome.FLAGGED}
 
 
@@ -121,12 +120,7 @@ def main(
     connection = Connection(model=model, base_url=base_url) if model else None
     data, path = (logged(log), log) if log else (conversations(), DATA)
     for spec in specs:
-        loaded = load_detector(spec, connection)
-        new = list(measured(loaded, data, path))
-        before = [json.loads(line) for line in FILE.read_text("utf-8").splitlines()] if FILE.exists() else []
-        others = [row for row in before if (row["detector"], row["data"]) != (loaded.name, path.name)]
-        FILE.write_text("".join(f"{json.dumps(row)}\n" for row in others), "utf-8")
-        yield from new
+        yield from measured(load_detector(spec, connection), data, path)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How often the kind of error in a wrong statement is told rightly, by the tags of the written sets.
 
-    python benchmarks/error_kinds.py DATA > benchmarks/rows/error_kinds.jsonl
+    python benchmarks/error_kinds.py DATA
     python benchmarks/error_kinds.py DATA --fit src/veridical/detectors/explanation/kinds.json
     python benchmarks/error_kinds.py DATA --validate
 
@@ -130,7 +130,7 @@ def validated(root: Path) -> None:
                 print(name, flagged, least, of_all["accuracy"], of_all["of_told"], f"{told_share:.2f}", flush=True)
 
 
-@benchmark()
+@benchmark("error_kinds.jsonl")
 def main(
     data: Annotated[Path, "the folder with the data sets"],
     *,

@@ -1,8 +1,8 @@
 """What explanations of flagged spans are worth: corrections against what really stood there, and labels by error type.
 
-    python benchmarks/explanations.py DATA >> benchmarks/rows/explanations.jsonl
-    python benchmarks/explanations.py DATA --speed >> benchmarks/rows/explanations.jsonl
-    python benchmarks/explanations.py DATA --detector default >> benchmarks/rows/explanations.jsonl
+    python benchmarks/explanations.py DATA
+    python benchmarks/explanations.py DATA --speed
+    python benchmarks/explanations.py DATA --detector default
     python benchmarks/explanations.py DATA --fit
 
 The flagged spans are the gold ones. `bump` (human edits of summaries) and `fever_symmetric` (claims on the same
@@ -336,7 +336,7 @@ def fitted(root: Path) -> None:
         )
 
 
-@benchmark()
+@benchmark("explanations.jsonl")
 def main(
     data: Annotated[Path, "the folder with the data sets"],
     *,

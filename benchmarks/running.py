@@ -61,6 +61,12 @@ def emit(row: dict[str, Any], path: Path | None = None) -> None:
             file.write(line + "\n")
 
 
+def remove_rows(path: Path, of_command: str) -> None:
+    """Remove the rows of a command from a file."""
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if json.loads(line)["command"] != of_command), "utf-8")
+
+
 def spread(values: Sequence[float]) -> list[float]:
     """[median, least, greatest]"""
     return [float(f"{value:.4g}") for value in (median(values), min(values), max(values))]
@@ -83,7 +89,9 @@ Measured = Callable[..., Iterable[dict[str, Any]]]
 
 
 def benchmark(rows: str | None = None) -> Callable[[Measured], Callable[[], None]]:
-    """Make a command of a function that yields rows: they are printed, and appended to `--rows` (default: `rows/ROWS`).
+    """Make a command of a function that yields rows: they are printed, and written to `--rows` (default: `rows/ROWS`).
+
+    There, they take the place of those that the same command wrote before.
 
     Its parameters are the arguments and, after `*`, the options: a sequence takes several values, a bool is a switch.
     `Annotated` adds the help, or a collection of choices.
@@ -95,10 +103,12 @@ def benchmark(rows: str | None = None) -> Callable[[Measured], Callable[[], None
             parser = argparse.ArgumentParser(description=shown, formatter_class=argparse.RawDescriptionHelpFormatter)
             for name, argument in arguments(function).items():
                 parser.add_argument(name, **argument)
-            parser.add_argument("--rows", type=Path, metavar="FILE", default=path, help="append the rows to this file")
+            parser.add_argument("--rows", type=Path, metavar="FILE", default=path, help="write the rows to this file")
             given = vars(parser.parse_args())
             path = given.pop("rows")
-            for row in function(**given):
+            for number, row in enumerate(function(**given)):
+                if number == 0 and path is not None and path.exists():
+                    remove_rows(path, command())
                 emit(row, path)
 
         return main

@@ -368,6 +368,21 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_rows(
     assert not (tmp_path / "judged.log").exists(), "a third run has nothing to do"
 
 
+def test_replace_puts_new_rows_in_the_place_of_old_ones(data: str, tmp_path: Path) -> None:
+    out = tmp_path / "rows.jsonl"
+    bench = ["bench", "overlap", "length", "--data", data, "--out", str(out), "--resamples"]
+    assert main([*bench, "20"]) == 0
+    assert main([*bench, "30"]) == 0
+    assert [(row.detector, row.resamples) for row in read_result_rows([out])] == [
+        ("overlap", 20), ("length", 20), ("overlap", 30), ("length", 30)
+    ]  # fmt: skip
+    assert main([*bench, "40", "--replace", "--group-by", "kind"]) == 0
+    replaced = [(row.detector, row.group is None, row.resamples) for row in read_result_rows([out])]
+    assert replaced == sorted(replaced, key=lambda row: row[0] == "length"), "overlap stays before length"
+    assert {resamples for _, _, resamples in replaced} == {40}
+    assert any(not whole for _, whole, _ in replaced), "rows of groups stay with the whole"
+
+
 def test_the_command_and_its_tables(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "rows.jsonl"
     arguments = [
@@ -431,6 +446,7 @@ def test_comparisons_are_appended_each_once(data: str, tmp_path: Path, capsys: p
         (["overlap", "--data", "DATA", "--metrics", "f2"], "unknown metric 'f2'"),
         (["overlap", "--data", "DATA", "--fit", "f2"], "unknown criterion"),
         (["overlap", "--data", "DATA", "--out", "none/rows.jsonl"], "cannot"),
+        (["overlap", "--data", "DATA", "--replace"], "--out FILE"),
         (["table", "none.jsonl"], "no such file"),
         (["overlap"], "--data"),
     ],

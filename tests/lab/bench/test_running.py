@@ -59,3 +59,6 @@ def test_rows_say_what_made_them(
     assert first["command"] == "python benchmarks/some_benchmark.py set --model m --count 1 --rows rows.jsonl"
     assert first["machine"] == "abacus", "what a row says itself stays"
     assert {"python", "versions", "date"} <= first.keys()
+    rows(monkeypatch, capsys, "/other/set", "--model", "m", "--count", "1", "--rows", str(out))
+    again = [json.loads(line)["got"][4] for line in out.read_text("utf-8").splitlines()]
+    assert again == [2, 1], "rows of the same command are replaced"

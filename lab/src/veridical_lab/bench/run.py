@@ -61,11 +61,14 @@ def run_bench(settings: BenchSettings, known: Mapping[str, list[ResultRow]] | No
             yield result_rows(run_id, evaluate(detector, data, settings), settings, metrics, groups)
 
 
-def run_to_file(settings: BenchSettings, path: Path | None) -> list[ResultRow]:
+def run_to_file(settings: BenchSettings, path: Path | None, *, replace: bool = False) -> list[ResultRow]:
     """Run a benchmark, add its rows to a file of results, and return the rows.
 
     Rows that are already in the file are not measured again. New rows are written as soon as a detector is done with a
     data set, so an interrupted run continues where it stopped. At the end, the journal is removed.
+
+    With `replace`, new rows take the place of those of the same detector and data, which an earlier version of the
+    detector may have.
     """
     in_file = read_result_rows([path]) if path and path.exists() else []
     by_run: dict[str, list[ResultRow]] = {}
@@ -75,11 +78,19 @@ def run_to_file(settings: BenchSettings, path: Path | None) -> list[ResultRow]:
     for of_detector in run_bench(settings, by_run):
         rows += of_detector
         if path and of_detector[0].run_id not in by_run:
-            in_file += of_detector
+            old = [i for i, row in enumerate(in_file) if replace and _measured(row) == _measured(of_detector[0])]
+            kept = [row for i, row in enumerate(in_file) if i not in old]
+            start = min(old, default=len(kept))
+            in_file = [*kept[:start], *of_detector, *kept[start:]]
             write_whole(path, "".join(encode(row) + "\n" for row in in_file))
     if settings.journal and settings.journal.is_dir():
         shutil.rmtree(settings.journal)
     return rows
+
+
+def _measured(row: ResultRow) -> tuple[str | int, ...]:
+    """What a row measures on which data, however it does so."""
+    return row.detector, row.data, row.split, row.data_hash, row.foreign
 
 
 def dry_run_bench(settings: BenchSettings) -> None:

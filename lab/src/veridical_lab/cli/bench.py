@@ -109,6 +109,14 @@ def run_command(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
+    replaced: Annotated[
+        bool,
+        Option(
+            "--replace",
+            help="Replace rows of the same detector and data in FILE, such as those of an earlier version.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     show_all: AllColumns = False,
     as_json: JsonRows = False,
 ) -> int:
@@ -124,10 +132,13 @@ def run_command(
     run the same command again to continue.
     """
     from veridical.io.serialization import encode
+    from veridical.records.errors import InputError
     from veridical.report.terminal_tables import print_tables
     from veridical_lab.bench.run import dry_run_bench, run_to_file
     from veridical_lab.report.result_tables import mean_tables, result_tables
 
+    if replaced and out is None:
+        raise InputError("--replace needs the file whose rows to replace", hint="give --out FILE, or leave it out")
     journal = out.with_name(out.name + ".work") if out else None
     connection = chat.connection(cache=journal / "replies.db" if journal else None)
     chosen = parse_names(metrics) or None
@@ -142,7 +153,7 @@ def run_command(
         dry_run_bench(settings)
         return print_dry_run(connection)
     with progress_bar() as progress:
-        rows = run_to_file(replace(settings, progress=progress), out)
+        rows = run_to_file(replace(settings, progress=progress), out, replace=replaced)
     if as_json:
         sys.stdout.write("".join(encode(row) + "\n" for row in rows))
         return 0

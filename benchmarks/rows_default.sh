@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Measures everything that the docs say of the detector `default`, after it has changed: `benchmarks/rows_default.sh FOLDER`, with the data sets
+# in FOLDER. Rows of the earlier version are replaced; an interrupted run begins again, but keeps the rows of the yardsticks. Then run `make docs`.
+# Without a chat model and models of other tools: rows that compare `default` with these stay as they are (llm_faithfulness.py, answers.py,
+# rows_real_models.sh), and so do times (default_speed.py, batch_rows.py, server_load.py), which need a machine that does nothing else.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+data=${1:?the folder with the data sets}
+python=${PYTHON:-.venv/bin/python}
+
+VERIDICAL=${VERIDICAL:-"$(dirname "$python")/veridical"} benchmarks/rows_yardsticks.sh "$data"
+"$python" benchmarks/rules.py "$data" --most 60
+"$python" benchmarks/leave_one_out.py "$data" --most 60
+"$python" benchmarks/error_kinds.py "$data"
+"$python" benchmarks/explanations.py "$data" --detector default
+"$python" benchmarks/causes.py "$data/written" --split dev
+"$python" benchmarks/causes.py "$data/written" --split dev --questions 8
+"$python" benchmarks/conversations.py --detector default
+"$python" benchmarks/true_rate.py "$data" --cases 500
