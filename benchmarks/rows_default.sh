@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures everything that the docs say of the detector `default`, after it has changed: `benchmarks/rows_default.sh FOLDER`, with the data sets
-# in FOLDER. Rows of the earlier version are replaced; an interrupted run begins again, but keeps the rows of the yardsticks. Then run `make docs`.
+# Measures everything that the docs say of the detector `default`, after it has changed: `benchmarks/rows_default.sh FOLDER [LOG]`, with the data
+# sets in FOLDER and, as LOG, tau-bench's gpt-4o-airline.json (docs/conversations.md). Rows of the earlier version are replaced; an interrupted run begins again, but keeps the rows of the yardsticks. Then run `make docs`.
 # Without a chat model and models of other tools: rows that compare `default` with these stay as they are (llm_faithfulness.py, answers.py,
 # rows_real_models.sh), and so do times (default_speed.py, batch_rows.py, server_load.py), which need a machine that does nothing else.
 set -euo pipefail
@@ -16,4 +16,5 @@ VERIDICAL=${VERIDICAL:-"$(dirname "$python")/veridical"} benchmarks/rows_yardsti
 "$python" benchmarks/causes.py "$data/written" --split dev
 "$python" benchmarks/causes.py "$data/written" --split dev --questions 8
 "$python" benchmarks/conversations.py --detector default
+[ $# -lt 2 ] || "$python" benchmarks/conversations.py --log "$2" --detector default
 "$python" benchmarks/true_rate.py "$data" --cases 500
