@@ -410,6 +410,16 @@ def test_keys_of_ours_stay_and_keys_of_theirs_go_on(tmp_path: Path, monkeypatch:
         assert not [headers for headers in server.headers if key in str(headers)]
 
 
+def test_without_a_key_of_ours_clients_of_openai_need_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "operators")
+    with serving(lambda body: completion(RIGHT)) as server:
+        monkeypatch.setattr("veridical.llm.endpoint.OPENAI", server.url)
+        with client_of("overlap", proxy=ProxySettings(base_url=server.url)) as client:
+            ask(client)
+            client.post("/v1/chat/completions", json=CHAT, headers={"Authorization": "Bearer theirs"})
+        assert [headers.get("authorization") for headers in server.headers] == [None, "Bearer theirs"]
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_key_of_the_operator_never_reaches_a_client(stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-secret"

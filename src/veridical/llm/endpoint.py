@@ -6,7 +6,6 @@ Keys are read from the environment, and never from the value of an option. They 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -56,7 +55,7 @@ def check_api(api: str) -> None:
         raise InputError(f"the API is {api!r}", hint=f"one of {', '.join(APIS)}")
 
 
-def resolve_url(base_url: str | None, environment: Mapping[str, str] = os.environ) -> str:
+def resolve_url(base_url: str | None) -> str:
     """Find the base URL of the server, and return it without a slash at its end.
 
     If you do not pass `base_url`, this is $OPENAI_BASE_URL, or else OpenAI's own URL.
@@ -64,7 +63,7 @@ def resolve_url(base_url: str | None, environment: Mapping[str, str] = os.enviro
     Raises:
         InputError: The URL is not a plain http(s) address.
     """
-    url = base_url or environment.get("OPENAI_BASE_URL") or OPENAI
+    url = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
     try:
         parts = urlsplit(url)
         valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -77,7 +76,7 @@ def resolve_url(base_url: str | None, environment: Mapping[str, str] = os.enviro
     return url.rstrip("/")
 
 
-def resolve_server(base_url: str | None, key_env: str | None, environment: Mapping[str, str] = os.environ) -> Endpoint:
+def resolve_server(base_url: str | None, key_env: str | None) -> Endpoint:
     """Find the base URL and the key of the server.
 
     If you do not pass `key_env`, the key is $OPENAI_API_KEY. This key is sent only to OpenAI's own server or to
@@ -86,21 +85,20 @@ def resolve_server(base_url: str | None, key_env: str | None, environment: Mappi
     Args:
         base_url: The base URL. Default: $OPENAI_BASE_URL, or OpenAI's own URL.
         key_env: The environment variable that holds the key.
-        environment: The environment variables.
 
     Raises:
         CannotJudgeError: A key is needed or named, but cannot be found.
     """
-    url = resolve_url(base_url, environment)
+    url = resolve_url(base_url)
     if key_env is not None:
-        if not environment.get(key_env, "").strip():
+        if not os.environ.get(key_env, "").strip():
             raise CannotJudgeError(
                 f"no key: ${key_env} is not set", hint=f"export {key_env}=…, or name another variable"
             )
-        return Endpoint(url, _checked(environment[key_env], f"${key_env}"))
+        return Endpoint(url, _checked(os.environ[key_env], f"${key_env}"))
     if base_url is not None and url != OPENAI:
         return Endpoint(url, None)
-    key = environment.get("OPENAI_API_KEY", "")
+    key = os.environ.get("OPENAI_API_KEY", "")
     if not key.strip():
         raise CannotJudgeError(
             f"no key for {url}",

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from veridical.io.strict_json import most_values, parse
-from veridical.llm.endpoint import Endpoint, resolve_server
+from veridical.llm.endpoint import Endpoint, resolve_server, resolve_url
 from veridical.records.errors import WireError
 from veridical.records.strings import visible
 from veridical.server.batching import in_thread
@@ -34,12 +34,15 @@ _SECONDS = re.compile(r"\d{1,5}(\.\d{1,3})?", re.ASCII)
 class Upstream:
     """Sends requests to the chat server in the settings. Call `start` and `close` in the event loop that sends them.
 
+    Without `key_env` in the settings, no key of ours is sent, not even $OPENAI_API_KEY to OpenAI: clients send theirs.
+
     If the URL is bad or the key is missing, the errors of `llm.endpoint.resolve_server` are raised.
     """
 
     def __init__(self, settings: ProxySettings) -> None:
         self._settings = settings
-        self._server = resolve_server(settings.base_url, settings.key_env)
+        key_env, url = settings.key_env, settings.base_url
+        self._server = Endpoint(resolve_url(url), None) if key_env is None else resolve_server(url, key_env)
         self._client: httpx.AsyncClient | None = None
 
     async def start(self) -> None:
