@@ -7,7 +7,7 @@ The exit codes are:
 * 2: there was an error in usage, input or output.
 * 3: some cases could not be judged.
 * 70: there is a bug in Veridical (set by `veridical.__main__`).
-* 130: the command was interrupted.
+* 130: the command was interrupted. `serve` returns 0 then.
 * 141: the reader closed the output.
 """
 
