@@ -63,6 +63,20 @@ class Text:
         return "".join(("\n" if i in self.breaks else " ") + part for i, part in parts if part).strip()
 
 
+def filled(template: str, parts: Mapping[str, str]) -> str:
+    """Put texts in the place of capital letters in a template. Sentences begin with a capital letter.
+
+    >>> filled("F, so G. F again.", {"F": "it rained", "G": "Anna left"})
+    'It rained, so Anna left. It rained again.'
+    """
+
+    def text(match: re.Match[str]) -> str:
+        new = parts.get(match[0], match[0])
+        return opened(new) if template.endswith(". ", 0, match.start()) else new
+
+    return opened(re.sub(r"\b[A-Z]\b", text, template))
+
+
 def read_marks(text: str) -> tuple[str, list[Span]]:
     """Remove the marks ‹ and › from a statement, and return the spans that stood between them.
 

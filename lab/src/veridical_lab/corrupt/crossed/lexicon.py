@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+YEAR = re.compile("1[0-9]{3}|20[0-9]{2}")
+
 
 def word_set(text: str) -> frozenset[str]:
     """Split a text at white space into a set of words."""
@@ -19,7 +23,6 @@ apprentice pilot assistant client customer citizen neighbour neighbor relative p
 parent grandson granddaughter grandfather grandmother people men women children
 analyst athlete candidate critic delegate expert graduate refugee representative resident rookie veteran
 """)
-PEOPLE_ENDINGS = ("er", "or", "ist", "ian", "eer")
 NOT_PEOPLE = word_set("""
 anchor anger answer banner barrier behavior behaviour bestseller boiler bomber border browser buffer bunker butter
 cancer career carrier center centre chamber chapter character cluster color colour computer cooler copper corner
