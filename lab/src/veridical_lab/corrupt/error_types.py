@@ -20,7 +20,7 @@ from veridical.text.segment import sentences, words
 from veridical.text.stemmer import stem
 from veridical.text.vocabulary import MONTHS, WEEKDAYS
 from veridical_lab.corrupt.english import ANTONYMS, AUXILIARY, CONTRACTIONS, FALLBACK_CLAUSES, UNIT_GROUPS, VALUE_WORDS
-from veridical_lab.corrupt.mentions import NamedMention, numbers_like, occurrences, written_like
+from veridical_lab.corrupt.mentions import YEAR, NamedMention, numbers_like, occurrences, written_like
 from veridical_lab.corrupt.name_kinds import NamePool, is_whole
 from veridical_lab.corrupt.passages import VALUE, Passage, implied
 from veridical_lab.corrupt.relations import swapped_sides
@@ -119,7 +119,7 @@ def _has_kind(sentence: str, match: re.Match[str], kind: str) -> bool:
     in_name = re.match(r"(?:'s)? [A-Z]", sentence[match.end() :]) is not None  # "the Saturday Evening Post"
     capitalised = sentence[match.start()].isupper() and match.start() > 0
     named = not in_name and (value in WEEKDAYS or (value in MONTHS and capitalised))
-    is_year = form == "n" and re.fullmatch("1[0-9]{3}|20[0-9]{2}", value) is not None
+    is_year = form == "n" and YEAR.fullmatch(value) is not None
     if form in ("d", "t") or named or is_year:
         return kind == "date"
     return kind == "number" and form in ("n", "q", "o", "r") and value not in ("one", "1")

@@ -8,10 +8,10 @@ from itertools import pairwise
 from random import Random
 
 from veridical_lab.corrupt.crossed.crossing import Crossing, crossings
-from veridical_lab.corrupt.crossed.lexicon import YEAR, word_set
+from veridical_lab.corrupt.crossed.lexicon import word_set
 from veridical_lab.corrupt.crossed.scenes import Scene
 from veridical_lab.corrupt.crossed.trees import Tree
-from veridical_lab.corrupt.mentions import COUNTS
+from veridical_lab.corrupt.mentions import COUNTS, YEAR
 
 _PAIRS = """
 higher lower, larger smaller, bigger smaller, greater smaller, older younger, newer older, taller shorter, longer

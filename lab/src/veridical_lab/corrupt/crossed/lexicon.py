@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
-YEAR = re.compile("1[0-9]{3}|20[0-9]{2}")
-
 
 def word_set(text: str) -> frozenset[str]:
     """Split a text at white space into a set of words."""

@@ -9,8 +9,8 @@ from itertools import groupby
 from random import Random
 
 from veridical_lab.corrupt.crossed.crossing import Crossing
-from veridical_lab.corrupt.crossed.lexicon import YEAR
 from veridical_lab.corrupt.crossed.scenes import Fact, Scene
+from veridical_lab.corrupt.mentions import YEAR
 
 _AHEAD = 3  # sentences after the first fact in which the second one may be
 _LONGEST = 20  # words of a predicate
