@@ -30,6 +30,7 @@ __all__ = [
     "chosen_names",
     "corrupt",
     "is_grounded",
+    "weighted_order",
 ]
 
 
@@ -185,6 +186,11 @@ def attempts(
                 yield Attempt(example.case.id, skipped="not labelled as grounded")
             else:
                 yield Attempt(example.case.id, () if pairs else (grouped(example, corrupted="no"),))
+
+
+def weighted_order(names: Iterable[str], weights: Mapping[str, float], draw: random.Random) -> list[str]:
+    """Draw an order of names, in which those with higher weights tend to come first."""
+    return sorted(names, key=lambda name: draw.random() ** (1 / weights[name]), reverse=True)
 
 
 def chosen_names(what: str, names: Iterable[str], allowed: Collection[str]) -> tuple[str, ...]:

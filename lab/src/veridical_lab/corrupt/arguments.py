@@ -100,13 +100,12 @@ class Arguments:
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
         """Put an error into the example and mark it in the gold, or say why the example cannot be used."""
-        why = ""
+        result: Example | str = ""
         for kind in draw.sample(self._types, len(self._types)):
             result = self.make(kind, example, draw)
-            if not isinstance(result, str):
-                return result
-            why = result
-        return why
+            if isinstance(result, Example):
+                break
+        return result
 
     def make(self, kind: str, example: Example, draw: random.Random) -> Example | str:
         """Put an error of this type into the example and give it the id CASE/TYPE, or say why that fails."""
@@ -118,10 +117,8 @@ class Arguments:
         case, gold = replace(made.case, id=f"{example.case.id}/{kind}", prompt=None), made.gold
         omission = max((o.score for o in gold.omissions), default=gold.omission)
         gold = replace(gold, case_id=case.id, by="corrupt:arguments", omission=omission)
-        kinds = {"added": "omission", "both": "extrinsic and omission"}.get(
-            kind, "extrinsic" if kind in FULL else "ambiguous"
-        )
-        return made_from(example, case, gold, corrupted=kind, kind=kinds)
+        kinds = {"removed": "extrinsic", "added": "omission", "both": "extrinsic and omission"}
+        return made_from(example, case, gold, corrupted=kind, kind=kinds.get(kind, "ambiguous"))
 
     def _added(self, example: Example, draw: random.Random) -> Example | str:
         """Add an argument of the topic to the sources, which the response does not state."""

@@ -5,6 +5,12 @@ from __future__ import annotations
 from veridical.text.vocabulary import ANTONYM_PAIRS, MONTHS, WEEKDAYS
 from veridical_lab.corrupt.mentions import COUNTS
 
+
+def word_set(text: str) -> frozenset[str]:
+    """Split a text at white space into a set of words."""
+    return frozenset(text.split())
+
+
 _ONE_WAY = {"none": None, "end": None, "lower": "higher", "enemy": "ally", "rarely": "often"}
 
 

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from random import Random
 
 from veridical_lab.corrupt.crossed.crossing import Crossing, Version, crossings, filled
-from veridical_lab.corrupt.crossed.lexicon import word_set
 from veridical_lab.corrupt.crossed.scenes import Scene
 from veridical_lab.corrupt.crossed.trees import Clause, Phrase, Tree, opened
 from veridical_lab.corrupt.crossed.verbs import conjugate, participle, past
+from veridical_lab.corrupt.english import word_set
 
 _ADVERBS = "reportedly|allegedly|possibly|probably|perhaps|supposedly|apparently|presumably"
 _HEDGED = re.compile(

@@ -8,9 +8,9 @@ from itertools import pairwise
 from random import Random
 
 from veridical_lab.corrupt.crossed.crossing import Crossing, crossings
-from veridical_lab.corrupt.crossed.lexicon import word_set
 from veridical_lab.corrupt.crossed.scenes import Scene
 from veridical_lab.corrupt.crossed.trees import Tree
+from veridical_lab.corrupt.english import word_set
 from veridical_lab.corrupt.mentions import COUNTS, YEAR
 
 _PAIRS = """

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from random import Random
 
 from veridical_lab.corrupt.crossed.crossing import Crossing, crossings
-from veridical_lab.corrupt.crossed.lexicon import word_set
 from veridical_lab.corrupt.crossed.scenes import Fact, Scene
 from veridical_lab.corrupt.crossed.trees import Phrase, Tree
+from veridical_lab.corrupt.english import word_set
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
 _NOT_INSIDE = word_set("and no his her its their all both other others some several etc")

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-
-def word_set(text: str) -> frozenset[str]:
-    """Split a text at white space into a set of words."""
-    return frozenset(text.split())
-
+from veridical_lab.corrupt.english import word_set
 
 PEOPLE = word_set("""
 man woman boy girl child son daughter father mother brother sister husband wife king queen prince princess emperor

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from random import Random
 
 from veridical_lab.corrupt.crossed.crossing import Crossing, Version, crossings, filled
-from veridical_lab.corrupt.crossed.lexicon import word_set
 from veridical_lab.corrupt.crossed.scenes import Fact, Scene
 from veridical_lab.corrupt.crossed.trees import Tree, opened
 from veridical_lab.corrupt.crossed.verbs import conjugate, past
+from veridical_lab.corrupt.english import word_set
 from veridical_lab.corrupt.mentions import YEAR
 
 _LONGEST = 24  # tokens of a clause

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from random import Random
 
 from veridical_lab.corrupt.crossed.crossing import Crossing, Version, crossings, filled
-from veridical_lab.corrupt.crossed.lexicon import word_set
 from veridical_lab.corrupt.crossed.scenes import Fact, Scene
 from veridical_lab.corrupt.crossed.trees import Clause, Tree
 from veridical_lab.corrupt.crossed.verbs import gerund, past
+from veridical_lab.corrupt.english import word_set
 
 _AHEAD = 2  # sentences between two clauses
 _PUT_IN = 0.4  # the share of pairs of positive clauses that get a negation; others have one to move

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import cache
 
 from veridical_lab.corrupt.crossed.crossing import Text
-from veridical_lab.corrupt.crossed.lexicon import NEGATIONS, word_set
+from veridical_lab.corrupt.crossed.lexicon import NEGATIONS
 from veridical_lab.corrupt.crossed.parsing import Document
 from veridical_lab.corrupt.crossed.trees import Phrase, Tree
 from veridical_lab.corrupt.crossed.verbs import conjugate
+from veridical_lab.corrupt.english import word_set
 
 _BACK = 4  # sentences between a pronoun and its antecedent
 _FACTUAL = word_set("after when while although though because since as whereas")  # conjunctions whose clause holds

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from random import Random
 
 from veridical_lab.corrupt.crossed.crossing import Crossing, Version, crossings
-from veridical_lab.corrupt.crossed.lexicon import word_set
 from veridical_lab.corrupt.crossed.scenes import Scene
 from veridical_lab.corrupt.crossed.trees import Tree, opened
+from veridical_lab.corrupt.english import word_set
 from veridical_lab.corrupt.mentions import YEAR
 
 # what sources and statements say of a plural N, by meaning; every form takes a plural verb

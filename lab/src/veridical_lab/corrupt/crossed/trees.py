@@ -10,8 +10,9 @@ from functools import cache
 from veridical.records.spans import Span
 from veridical.text.names import is_name
 from veridical_lab.corrupt.crossed import lexicon
-from veridical_lab.corrupt.crossed.lexicon import NEGATIONS, word_set
+from veridical_lab.corrupt.crossed.lexicon import NEGATIONS
 from veridical_lab.corrupt.crossed.parsing import ParsedSentence
+from veridical_lab.corrupt.english import word_set
 
 _SIZE = range(5, 46)  # tokens of a sentence
 _ODD = re.compile(r"[−“”«»\[\]{}|*‹›?!;:/…]|--| [–—] |''|``|\.\.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from veridical_lab.corrupt.crossed.lexicon import word_set
+from veridical_lab.corrupt.english import word_set
 
 TENSES = ("past", "present", "perfect", "pluperfect")
 
