@@ -26,7 +26,7 @@ from veridical.text.names import is_name
 from veridical.text.segment import words
 from veridical.text.vocabulary import MONTHS
 from veridical_lab.corrupt import is_grounded, weighted_order
-from veridical_lab.corrupt.english import CONTRACTIONS, PARTICIPLES, TRANSITIVE, word_set
+from veridical_lab.corrupt.english import CONTRACTIONS, PARTICIPLES, TRANSITIVE, contracted, word_set
 from veridical_lab.corrupt.gold import made_from
 from veridical_lab.corrupt.mentions import COUNTS
 from veridical_lab.corrupt.passages import VALUE, Passage, article_fits, is_apart, opens_with_name, passages_of
@@ -59,8 +59,7 @@ def contractions(passage: Passage, draw: Random) -> Iterator[Edit]:
     sentence = passage.sentence
     if "?" in sentence:
         return
-    for match in _CONTRACTED.finditer(sentence):
-        verb = CONTRACTIONS[match[0].replace("’", "'").lower()]
+    for match, verb in contracted(sentence):
         new = "cannot" if verb == "can" else f"{verb} not"
         yield passage.edit(*match.span(), new[0].upper() + new[1:] if match[0][0].isupper() else new, "contraction")
     for match in _FULL.finditer(sentence):
@@ -69,7 +68,6 @@ def contractions(passage: Passage, draw: Random) -> Iterator[Edit]:
 
 
 _SHORT = {verb: short for short, verb in reversed(CONTRACTIONS.items()) if "'" in short}
-_CONTRACTED = re.compile(rf"\b(?:{'|'.join(CONTRACTIONS)})\b".replace("'", "['’]"), re.IGNORECASE)
 _FULL = re.compile(rf"\b({'|'.join(_SHORT)}) not\b(?= [a-z]+)(?! only| just| merely)|\bcannot\b")
 
 

@@ -10,7 +10,7 @@ from random import Random
 from veridical_lab.corrupt.crossed.crossing import Crossing, crossings
 from veridical_lab.corrupt.crossed.scenes import Scene
 from veridical_lab.corrupt.crossed.trees import Tree
-from veridical_lab.corrupt.english import word_set
+from veridical_lab.corrupt.english import opposites_of, word_set
 from veridical_lab.corrupt.mentions import COUNTS, YEAR
 
 _PAIRS = """
@@ -20,10 +20,7 @@ broader narrower, deeper shallower, warmer colder, hotter cooler, closer farther
 brighter darker, cheaper dearer, thicker thinner, steeper flatter, safer riskier, easier harder, louder quieter,
 happier sadder, quicker slower, smarter duller, cleaner dirtier, more less, fewer more
 """
-_OPPOSITES: dict[str, str] = {}
-for _one, _other in (pair.split() for pair in _PAIRS.split(",")):
-    _OPPOSITES.setdefault(_one, _other)
-    _OPPOSITES.setdefault(_other, _one)
+_OPPOSITES = opposites_of(pair.split() for pair in _PAIRS.split(","))
 _NO_THINGS = word_set("CARDINAL QUANTITY MONEY PERCENT DATE TIME")
 
 
