@@ -269,10 +269,11 @@ class _Event:
     last: int
     year: str
 
-    def dated(self, other: _Event) -> str:
-        """Put the date of another event into the sentence."""
-        date = other.fact.tree.original(other.first, other.last)
-        return self.fact.tree.replaced((self.first, self.last, date[0].lower() + date[1:]))
+    @property
+    def date(self) -> str:
+        """The date with the preposition, as it stands inside a sentence."""
+        date = self.fact.tree.original(self.first, self.last)
+        return date[0].lower() + date[1:]
 
 
 def _events(scene: Scene, i: int) -> Iterator[_Event]:
@@ -315,6 +316,7 @@ def _dated(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         early, late = (first, other) if first.year < other.year else (other, first)
         template = draw.choice(("{} before {}.", "{}, and only later {}.", "{}; after that, {}."))
         right, wrong = (template.format(f"‹{a.text}›", f"‹{b.text}›") for a, b in ((early, late), (late, early)))
-        version = {i: first.dated(other), other.fact.sentence: other.dated(first)}
+        exchanged = ((a.fact.sentence, a.first, a.last, b.date) for a, b in ((first, other), (other, first)))
+        version = scene.changed(*exchanged)
         touched = tuple(sorted({*first.fact.touched, *other.fact.touched}))
         yield Crossing("order", "years", ({}, version), (right, wrong), touched)

@@ -38,11 +38,11 @@ _WAYS = (
 
 def moved_negations(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     """Move "not" from one clause to another one in the same sentence or in the next ones."""
-    first, *others = [(i, clause) for clause in _clauses(scene.trees[i])] or [None]
-    if first is None:
+    near = [k for k in (i, *scene.ahead(i, _AHEAD)) if k in scene.trees]
+    clauses = [(k, clause) for k in near for clause in _clauses(scene.trees[k])]
+    if not clauses or clauses[0][0] != i:
         return
-    ahead = [k for k in scene.ahead(i, _AHEAD) if k in scene.trees]
-    others += [(k, clause) for k in ahead for clause in _clauses(scene.trees[k])]
+    first, *others = clauses
     moved = [other for other in others if other[1].negated != first[1].negated]
     positive = [other for other in others if not other[1].negated and not first[1].negated]
     choices = moved or (positive if draw.random() < _PUT_IN else [])
@@ -83,14 +83,14 @@ def _clauses(tree: Tree) -> Iterator[Clause]:
 
 def _negated(scene: Scene, negative: tuple[int, Clause], positive: tuple[int, Clause]) -> Version:
     """Rewrite the sentences so that the first clause has "not" and the second one does not."""
-    parts: dict[int, list[tuple[int, int, str]]] = {negative[0]: [], positive[0]: []}
+    parts = []
     for (i, clause), wanted in ((negative, True), (positive, False)):
-        tree, finite = scene.trees[i], clause.finite
+        finite = clause.finite
         if wanted and not clause.negated:
-            parts[i].append((finite, finite, f"{tree.original(finite, finite)} not"))
+            parts.append((i, finite, finite, f"{scene.trees[i].original(finite, finite)} not"))
         elif clause.negated and not wanted:
-            parts[i].append((finite + 1, finite + 1, ""))
-    return {i: scene.trees[i].replaced(*of_sentence) for i, of_sentence in parts.items()}
+            parts.append((i, finite + 1, finite + 1, ""))
+    return scene.changed(*parts)
 
 
 def _said(template: str, tree: Tree, clause: Clause) -> str:

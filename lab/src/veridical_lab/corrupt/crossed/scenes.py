@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from veridical_lab.corrupt.crossed.crossing import Text
+from veridical_lab.corrupt.crossed.crossing import Text, Version
 from veridical_lab.corrupt.crossed.lexicon import NEGATIONS
 from veridical_lab.corrupt.crossed.parsing import Document
 from veridical_lab.corrupt.crossed.trees import Phrase, Tree
@@ -171,6 +171,11 @@ class Scene:
     def ahead(self, i: int, count: int) -> range:
         """Return the numbers of the sentences after sentence `i`, at most `count`."""
         return range(i + 1, min(i + 1 + count, len(self.text.sentences)))
+
+    def changed(self, *parts: tuple[int, int, int, str]) -> Version:
+        """Replace tokens. Each part has a sentence, a first and a last token and the new text for them."""
+        numbers = sorted({i for i, *_ in parts})
+        return {i: self.trees[i].replaced(*(part[1:] for part in parts if part[0] == i)) for i in numbers}
 
     def _facts(self, i: int) -> list[Fact]:
         """Find the facts that sentence `i` states. There are none if the sentence is not a plain statement."""

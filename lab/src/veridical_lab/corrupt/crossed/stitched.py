@@ -41,28 +41,18 @@ def stitched_subjects(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         a, b = first.subject, other.subject
         if a.known_from == other.sentence or b.known_from == i:
             continue  # the antecedent itself would change
-        version = _with_parts((first, a.first, a.last, b.said), (other, b.first, b.last, a.said))
+        version = scene.changed((i, a.first, a.last, b.said), (other.sentence, b.first, b.last, a.said))
         touched = tuple(sorted({*first.touched, *other.touched}))
         fact, rival = draw.choice(((first, other), (other, first)))
         if draw.random() < 0.5:
             form = "subject"
-            said = [f"‹{one.subject.said}› {fact.predicate}." for one in (fact, rival)]
+            right, wrong = (f"‹{one.subject.said}› {fact.predicate}." for one in (fact, rival))
         else:
             form = "predicate"
-            said = [f"{fact.subject.said} ‹{one.predicate}›." for one in (fact, rival)]
-        if first.sentence == other.sentence:
-            form += " in one sentence"
-        yield Crossing("stitched", form, ({}, version), (said[0], said[1]), touched)
+            right, wrong = (f"{fact.subject.said} ‹{one.predicate}›." for one in (fact, rival))
+        form += " in one sentence" if first.sentence == other.sentence else ""
+        yield Crossing("stitched", form, ({}, version), (right, wrong), touched)
         return
-
-
-def _with_parts(*parts: tuple[Fact, int, int, str]) -> dict[int, str]:
-    """Replace some tokens in the sentences of facts."""
-    by_sentence: dict[int, list[tuple[int, int, str]]] = {}
-    trees = {fact.sentence: fact.tree for fact, *_ in parts}
-    for fact, first, last, new in parts:
-        by_sentence.setdefault(fact.sentence, []).append((first, last, new))
-    return {i: trees[i].replaced(*of_sentence) for i, of_sentence in by_sentence.items()}
 
 
 def _are_different(one: Fact, other: Fact) -> bool:
@@ -73,9 +63,7 @@ def _are_different(one: Fact, other: Fact) -> bool:
         return False
     if any(fact.tree.deps[fact.verb] in ("relcl", "acl") for fact in (one, other)):
         return False
-    if together and not (one.verb < other.verb and a.last < b.first):
-        return False
-    if not together and not (one.alone and other.alone):
+    if not (one.verb < other.verb and a.last < b.first if together else one.alone and other.alone):
         return False
     names = [phrase.said for phrase in (a, b)]
     words = [set(re.findall(r"\w+", name.lower())) - {"the", "a", "an", "of", "in", "and"} for name in names]
@@ -128,8 +116,8 @@ def stitched_values(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         if not others:
             continue
         other = draw.choice(others)
-        exchanged = ((a.fact, a.first, a.last, b.text) for a, b in ((value, other), (other, value)))
-        version = _with_parts(*exchanged)
+        exchanged = ((a.fact.sentence, a.first, a.last, b.text) for a, b in ((value, other), (other, value)))
+        version = scene.changed(*exchanged)
         right, rival = draw.choice(((value, other), (other, value)))
         statements = (right.statement(right.text), right.statement(rival.text))
         touched = tuple(sorted({*right.fact.touched, rival.fact.sentence}))
