@@ -28,14 +28,10 @@ class Fact:
     """A verb with its subject, in a clause that the text states or presupposes, without negation.
 
     Attributes:
-        tree: The tree of the sentence.
         sentence: The number of the sentence.
-        verb: The token of the verb.
         opens: The first token of the verb group, which is an auxiliary, an adverb or the verb.
         end: The last token of the clause (`Tree.end_of`).
-        subject: The subject of the verb.
-        tense: The tense, one of `TENSES`.
-        passive: Whether the verb is passive.
+        tense: As in `conjugate`.
         alone: Whether this is the main clause and its subject has no other verb.
     """
 
@@ -124,7 +120,6 @@ class Relation:
     """Two phrases that a fact relates in one direction.
 
     Attributes:
-        fact: The fact that relates the phrases.
         key: The verb ("beat", "take over"), sometimes with a preposition ("lose to"), with an object and a preposition
             ("buy X from"), or with a noun ("be father of").
         a: The subject. For a passive verb with "by", the agent.
@@ -151,8 +146,6 @@ class Scene:
     """The sentences of one document.
 
     Attributes:
-        id: The id of the document.
-        text: The sentences of all paragraphs.
         trees: The trees of the sentences that are plain statements, by the number of the sentence.
     """
 
@@ -262,7 +255,7 @@ def _holds(tree: Tree, verb: int) -> bool:
 
 
 def _form(tree: Tree, verb: int) -> tuple[str, bool]:
-    """Return the tense of a verb ("" for a form without one of `TENSES`), and whether the verb is passive."""
+    """Return the tense of a verb (as in `conjugate`, or "" for other forms), and whether the verb is passive."""
     auxiliaries = tree.all_children(verb, "aux", "auxpass")
     if tree.deps[verb] == "acl":
         return "past", True

@@ -30,9 +30,6 @@ class Phrase:
     """A noun phrase without relative clauses and appositions.
 
     Attributes:
-        first: The first token of the phrase.
-        last: The last token of the phrase.
-        head: The head of the phrase.
         text: The text of the phrase as it stands inside a sentence.
         plural: Whether the phrase takes a verb in the plural.
         kind: What it names: person, group (teams, firms, countries …), place, name (of unknown kind) or thing.
@@ -75,15 +72,12 @@ class Clause:
     """A finite clause that begins with its subject, which is a noun phrase or a pronoun.
 
     Attributes:
-        verb: The verb.
         finite: The first verb form, which is an auxiliary or the verb.
         subject: The subject. None for a pronoun, and for a phrase that `Tree.phrase` cannot read.
         opens: The first token of the subject.
         closes: The last token of the subject.
         end: The last token of the clause (`Tree.end_of`).
-        tense: One of `TENSES`, or "" for another verb form.
-        passive: Whether the verb is passive.
-        negated: Whether the clause is negated.
+        tense: As in `conjugate`, or "" for another verb form.
     """
 
     verb: int
@@ -112,9 +106,7 @@ class Tree:
 
     Attributes:
         parsed: The parse of the sentence. `deps`, `tags`, `heads`, `lemmas` and `kinds` are its columns.
-        root: The root of the tree.
         lower: The tokens in lower case.
-        children: The children of each token, in order.
         first: For each token, the first one among the token itself and all tokens below.
         last: For each token, the last one among the token itself and all tokens below.
     """
@@ -138,10 +130,7 @@ class Tree:
 
     @classmethod
     def of(cls, parsed: ParsedSentence) -> Tree | None:
-        """Build the tree of a plain statement.
-
-        Return None for questions, speech, lists, fragments and long sentences.
-        """
+        """Build the tree of a plain statement. None for questions, speech, lists, fragments and long sentences."""
         text = parsed.text
         if len(parsed.deps) not in _SIZE or not text[0].isupper() or _ODD.search(text):
             return None
@@ -318,10 +307,7 @@ class Tree:
         return token == self.root and self.child(verb, "mark") is None
 
     def _clause(self, verb: int) -> Clause | None:
-        """Read the clause of a verb.
-
-        Return None if the clause is not finite or does not begin with a subject of its own.
-        """
+        """Read the clause of a verb. None if it is not finite or does not begin with a subject of its own."""
         subject = self.subject_of(verb)
         if subject is None or subject > verb or self.tags[subject] in ("WP", "WDT", "EX", "WP$"):
             return None
@@ -375,7 +361,7 @@ class Tree:
         )
 
     def tense_of(self, verb: int, auxiliaries: Sequence[int]) -> str:
-        """Return the tense, one of `TENSES`, of a verb with these auxiliaries, or "" for other forms."""
+        """Return the tense (as in `conjugate`) of a verb with these auxiliaries, or "" for other forms."""
         forms = [self.lower[aux] for aux in auxiliaries if self.deps[aux] == "aux"]
         first = next((aux for aux in auxiliaries if self.deps[aux] == "auxpass"), verb)
         if not forms:
