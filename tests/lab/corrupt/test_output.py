@@ -73,12 +73,6 @@ def test_what_one_way_cannot_change_another_may() -> None:
     assert result.gold.by == "corrupt:b"
 
 
-@pytest.mark.parametrize("ways", [[], [(Shout("a", "!"), 1.0)], [(Shout("a", "!"), 1.0), (Shout("b", "?"), 0.0)]])
-def test_a_mixture_needs_two_ways(ways: list[tuple[Shout, float]]) -> None:
-    with pytest.raises(InputError, match="two ways or more"):
-        Mixture(ways)
-
-
 def test_each_example_is_accounted_for() -> None:
     given = examples(30)
     made = list(attempts(given, Shout("a", "!"), share=0.5, pairs=True))

@@ -30,6 +30,8 @@ __all__ = [
     "chosen_names",
     "corrupt",
     "is_grounded",
+    "nothing_corrupted",
+    "weighted_order",
 ]
 
 
@@ -105,11 +107,9 @@ def corrupt(
         examples: The labelled examples.
         how: How to corrupt: a name in `WAYS`, or a function that makes a corruptor from the examples, such as
             `partial(Rules, errors=(0.7, 0.3))`.
-        share: The fraction of the grounded examples to corrupt, above 0 and at most 1. Whether an example is corrupted
-            is drawn for each one.
-        pairs: Whether to return each corrupted example after its unchanged original, and to leave out examples that
-            were not drawn.
-        seed: The random seed. What is drawn for an example does not depend on other examples.
+        share: As in `attempts`.
+        pairs: As in `attempts`.
+        seed: As in `attempts`.
         types: The types of error to make, if the way has several (`rules`, `arguments`). Default: the usual types of
             the way.
 
@@ -128,9 +128,14 @@ def corrupt(
         skipped.update([attempt.skipped] if attempt.skipped else [])
     changed = sum(not is_grounded(example) for example in results)
     if not changed:
-        why = ", ".join(f"{reason} ({n})" for reason, n in skipped.most_common(3)) or "no example was drawn"
-        raise InputError(f"none of {len(examples)} examples could be corrupted by {corruptor.name!r}", hint=why)
+        raise nothing_corrupted(len(examples), corruptor.name, dict(skipped.most_common()))
     return Corrupted(tuple(results), changed, dict(skipped.most_common()))
+
+
+def nothing_corrupted(count: int, way: str, skipped: Mapping[str, int]) -> InputError:
+    """Make the error for a run that has changed nothing. It names the first reasons of `skipped`."""
+    why = ", ".join(f"{reason} ({n})" for reason, n in islice(skipped.items(), 3)) or "no example was drawn"
+    return InputError(f"none of {count} examples could be corrupted by {way!r}", hint=why)
 
 
 def change_all(
@@ -173,10 +178,10 @@ def attempts(
     while batch := list(islice(remaining, batch_size)):
         draws = {i: random.Random(f"{seed}\0{corruptor.name}\0{example.case.id}") for i, example in enumerate(batch)}
         chosen = [i for i, example in enumerate(batch) if is_grounded(example) and draws[i].random() < share]
-        results = change_all(corruptor, [batch[i] for i in chosen], [draws[i] for i in chosen])
-        by_index = dict(zip(chosen, results, strict=True))
+        changed = change_all(corruptor, [batch[i] for i in chosen], [draws[i] for i in chosen])
+        results = dict(zip(chosen, changed, strict=True))
         for i, example in enumerate(batch):
-            result = by_index.get(i)
+            result = results.get(i)
             if isinstance(result, Example):
                 yield Attempt(example.case.id, (grouped(example, corrupted="no"), result) if pairs else (result,))
             elif isinstance(result, str):
@@ -185,6 +190,11 @@ def attempts(
                 yield Attempt(example.case.id, skipped="not labelled as grounded")
             else:
                 yield Attempt(example.case.id, () if pairs else (grouped(example, corrupted="no"),))
+
+
+def weighted_order(names: Iterable[str], weights: Mapping[str, float], draw: random.Random) -> list[str]:
+    """Draw an order of names, in which those with higher weights tend to come first."""
+    return sorted(names, key=lambda name: draw.random() ** (1 / weights[name]), reverse=True)
 
 
 def chosen_names(what: str, names: Iterable[str], allowed: Collection[str]) -> tuple[str, ...]:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 from veridical.records.edits import apply, carry
 from veridical.records.spans import Span
@@ -26,7 +27,6 @@ from veridical.text.stopwords import STOP_WORDS
 from veridical_lab.corrupt import chosen_names
 from veridical_lab.corrupt.argument_responses import usable_topic
 from veridical_lab.corrupt.gold import grouped, made_from
-from veridical_lab.corrupt.strength import change_strength
 from veridical_lab.datasets.topics import Argument, Topic, normal_form
 
 FULL = ("removed", "added", "both")
@@ -46,7 +46,23 @@ _CUT = re.compile(
     r"(?:,? (?:because|so that|since|which|while|although|unless|by|and|when|if|as well as)) ", re.IGNORECASE
 )
 
-_Change = Callable[["Arguments", Example, random.Random], "Example | str"]
+# stronger and weaker words, which change the meaning of a statement slightly
+_STRENGTHS = {
+    "may": "will", "might": "will", "can": "will", "could": "would", "should": "must", "some": "all", "many": "all",
+    "most": "all", "few": "no", "often": "always", "usually": "always", "sometimes": "often", "rarely": "never",
+    "likely": "certain", "unlikely": "impossible", "possible": "certain", "difficult": "impossible",
+    "hard": "impossible", "important": "essential", "helpful": "essential", "consensus": "unanimity", "reduce": "end",
+    "reduces": "ends", "reducing": "ending", "decrease": "end", "decreases": "ends", "limit": "prevent",
+    "limits": "prevents", "harm": "destroy", "harms": "destroys", "hurt": "destroy", "hurts": "destroys",
+    "damage": "destroy", "damages": "destroys", "risk": "certainty", "help": "cause", "helps": "causes",
+    "encourage": "force", "encourages": "forces", "promote": "ensure", "promotes": "ensures", "improve": "perfect",
+    "improves": "perfects", "more": "far more", "better": "best", "safer": "safe", "cheaper": "free", "must": "may",
+    "will": "may", "all": "some", "always": "often", "never": "rarely", "every": "nearly every", "only": "mainly",
+    "need": "want", "needs": "wants", "prevent": "reduce", "prevents": "reduces", "ensure": "promote",
+    "ensures": "promotes", "cause": "influence", "causes": "influences", "lead": "contribute", "leads": "contributes",
+    "essential": "useful", "no": "little",
+}  # fmt: skip
+_STRENGTH = re.compile(rf"\b(?:{'|'.join(_STRENGTHS)})\b", re.IGNORECASE)
 
 
 class Arguments:
@@ -84,30 +100,27 @@ class Arguments:
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
         """Put an error into the example and mark it in the gold, or say why the example cannot be used."""
-        why = ""
+        result: Example | str = ""
         for kind in draw.sample(self._types, len(self._types)):
             result = self.make(kind, example, draw)
-            if not isinstance(result, str):
-                return result
-            why = result
-        return why
+            if isinstance(result, Example):
+                break
+        return result
 
     def make(self, kind: str, example: Example, draw: random.Random) -> Example | str:
         """Put an error of this type into the example and give it the id CASE/TYPE, or say why that fails."""
         if not any(source.must_cover for source in example.case.sources):
             return "no argument that has to be covered"
-        made = _CHANGES[kind](self, example, draw)
+        made: Example | str = getattr(self, f"_{kind.replace('-', '_')}")(example, draw)
         if isinstance(made, str):
             return made
         case, gold = replace(made.case, id=f"{example.case.id}/{kind}", prompt=None), made.gold
         omission = max((o.score for o in gold.omissions), default=gold.omission)
         gold = replace(gold, case_id=case.id, by="corrupt:arguments", omission=omission)
-        kinds = {"added": "omission", "both": "extrinsic and omission"}.get(
-            kind, "extrinsic" if kind in FULL else "ambiguous"
-        )
-        return made_from(example, case, gold, corrupted=kind, kind=kinds)
+        kinds = {"removed": "extrinsic", "added": "omission", "both": "extrinsic and omission"}
+        return made_from(example, case, gold, corrupted=kind, kind=kinds.get(kind, "ambiguous"))
 
-    def added(self, example: Example, draw: random.Random) -> Example | str:
+    def _added(self, example: Example, draw: random.Random) -> Example | str:
         """Add an argument of the topic to the sources, which the response does not state."""
         given = [source for source in example.case.sources if source.must_cover]
         topic, wording = _topic_of(example)
@@ -132,14 +145,10 @@ class Arguments:
         source = replace(source, id=next(id for id in ids if id not in taken), must_cover=True)
         last = max(i for i, other in enumerate(example.case.sources) if other.perspective == source.perspective)
         sources = (*example.case.sources[: last + 1], source, *example.case.sources[last + 1 :])
-        omissions = (
-            *example.gold.omissions,
-            Omission(source.id, Span(0, len(source.text)), 1.0, "not in the response"),
-        )
-        gold = replace(example.gold, omissions=omissions)
-        return replace(example, case=replace(example.case, sources=sources), gold=gold)
+        left_out = Omission(source.id, Span(0, len(source.text)), 1.0, "not in the response")
+        return _with(example, sources, omissions=(*example.gold.omissions, left_out))
 
-    def removed(self, example: Example, draw: random.Random) -> Example | str:
+    def _removed(self, example: Example, draw: random.Random) -> Example | str:
         """Remove an argument from the sources, which the response still states."""
         given = [source for source in example.case.sources if source.must_cover]
         unlike = [s for s in given if not any(_alike(s, other) for other in example.case.sources if other is not s)]
@@ -147,10 +156,9 @@ class Arguments:
             return "no argument that can be removed" if len(given) < 2 else "its arguments may say the same"
         source = draw.choice(unlike)
         sources = tuple(other for other in example.case.sources if other is not source)
+        reason = f"the argument {source.text!r} is not given"
         verdicts = tuple(
-            replace(
-                verdict, score=1.0, label="removed", evidence=(), reason=f"the argument {source.text!r} is not given"
-            )
+            replace(verdict, score=1.0, label="removed", evidence=(), reason=reason)
             if any(evidence.source_id == source.id for evidence in verdict.evidence)
             else verdict
             for verdict in example.gold.verdicts
@@ -158,44 +166,40 @@ class Arguments:
         if not any(verdict.score >= GOLD_THRESHOLD for verdict in verdicts):
             verdicts = ()  # it is not marked where the response says the argument
         omissions = tuple(o for o in example.gold.omissions if o.source_id != source.id)
-        gold = replace(example.gold, hallucination=1.0, verdicts=verdicts, omissions=omissions)
-        return replace(example, case=replace(example.case, sources=sources), gold=gold)
+        return _with(example, sources, hallucination=1.0, verdicts=verdicts, omissions=omissions)
 
-    def both(self, example: Example, draw: random.Random) -> Example | str:
+    def _both(self, example: Example, draw: random.Random) -> Example | str:
         """Remove one argument from the sources and add another one."""
-        added = self.added(example, draw)
-        if isinstance(added, str):
-            return added
-        new = {source.id for source in added.case.sources} - {source.id for source in example.case.sources}
-        removed = self.removed(example, draw)
-        if isinstance(removed, str):
+        added = self._added(example, draw)
+        removed = added if isinstance(added, str) else self._removed(example, draw)
+        if isinstance(added, str) or isinstance(removed, str):
             return removed
-        ids = {source.id for source in removed.case.sources} | new
-        case = replace(added.case, sources=tuple(s for s in added.case.sources if s.id in ids))
-        omissions = tuple(o for o in added.gold.omissions if o.source_id in ids)
-        return replace(removed, case=case, gold=replace(removed.gold, omissions=omissions))
+        (gone,) = {source.id for source in example.case.sources} - {source.id for source in removed.case.sources}
+        sources = tuple(source for source in added.case.sources if source.id != gone)
+        omissions = tuple(o for o in added.gold.omissions if o.source_id != gone)
+        return _with(removed, sources, omissions=omissions)
 
-    def meaning(self, example: Example, draw: random.Random) -> Example | str:
+    def _meaning(self, example: Example, draw: random.Random) -> Example | str:
         """Make one word of an argument stronger or weaker in the response."""
         marked = _marked(example)
         for verdict, _ in draw.sample(marked, len(marked)):
-            edit = change_strength(verdict.span.of(example.case.response), draw)
-            if edit is None:
+            matches = list(_STRENGTH.finditer(example.case.response, verdict.span.start, verdict.span.end))
+            if not matches:
                 continue
-            place = edit.span.shift(verdict.span.start)
-            edited = _edited(example, [replace(edit, span=place)])
+            match = draw.choice(matches)
+            new = _STRENGTHS[match[0].lower()]
+            place = Span(*match.span())
+            edited = _edited(example, [Edit(place, new.capitalize() if match[0][0].isupper() else new, "meaning")])
             whole = edited.gold.verdicts[example.gold.verdicts.index(verdict)]
-            changed = Span(place.start, place.start + len(edit.replacement))
-            original = place.of(example.case.response)
-            wrong = Verdict(changed, 1.0, "meaning", reason=f"said for {original!r}", correction=original)
+            changed = Span(place.start, place.start + len(new))
+            wrong = Verdict(changed, 1.0, "meaning", reason=f"said for {match[0]!r}", correction=match[0])
             rest = (Span(whole.span.start, changed.start), Span(changed.end, whole.span.end))
             parts = [wrong, *(replace(whole, span=span) for span in rest if len(span))]
             verdicts = [other for other in edited.gold.verdicts if other is not whole] + parts
-            gold = replace(edited.gold, hallucination=1.0, verdicts=tuple(sorted(verdicts, key=lambda v: v.span)))
-            return replace(edited, gold=gold)
+            return _with(edited, hallucination=1.0, verdicts=verdicts)
         return "no argument has a word that can be made stronger or weaker" if marked else _UNMARKED
 
-    def partly_given(self, example: Example, draw: random.Random) -> Example | str:
+    def _partly_given(self, example: Example, draw: random.Random) -> Example | str:
         """Cut off the end of an argument in the sources, which the response still states."""
         place = _cut_place(example, draw)
         if place is None:
@@ -214,10 +218,9 @@ class Arguments:
         )
         whole = Span(0, size)
         omissions = tuple(replace(o, span=whole) if o.source_id == cut.id else o for o in example.gold.omissions)
-        gold = replace(example.gold, hallucination=1.0, verdicts=verdicts, omissions=omissions)
-        return replace(example, case=replace(example.case, sources=sources), gold=gold)
+        return _with(example, sources, hallucination=1.0, verdicts=verdicts, omissions=omissions)
 
-    def partly_said(self, example: Example, draw: random.Random) -> Example | str:
+    def _partly_said(self, example: Example, draw: random.Random) -> Example | str:
         """Cut off the end of an argument in the response."""
         place = _cut_place(example, draw)
         if place is None:
@@ -229,9 +232,9 @@ class Arguments:
             Omission(source.id, Span(size, len(source.text)), 1.0, "this part is not in the response"),
         )
         omissions = tuple(new for o in edited.gold.omissions for new in (parts if o.source_id == source.id else (o,)))
-        return replace(edited, gold=replace(edited.gold, omissions=omissions))
+        return _with(edited, omissions=omissions)
 
-    def repeated(self, example: Example, draw: random.Random) -> Example | str:
+    def _repeated(self, example: Example, draw: random.Random) -> Example | str:
         """Repeat an argument at the end of its passage in the response."""
         marked = _marked(example)
         if not marked:
@@ -243,14 +246,11 @@ class Arguments:
         opening = draw.choice((" Once more, they say that ", " They also repeat that "))
         clause = verdict.span.of(text).rstrip(" .")
         edited = _edited(example, [Edit(Span(end, end), f"{opening}{clause}.", "repeated")])
-        begin = end + len(opening)
-        again = Verdict(
-            Span(begin, begin + len(clause)), 1.0, "repeated", evidence=verdict.evidence, reason="said before"
-        )
-        verdicts = tuple(sorted((*edited.gold.verdicts, again), key=lambda v: v.span))
-        return replace(edited, gold=replace(edited.gold, hallucination=1.0, verdicts=verdicts))
+        place = Span(end + len(opening), end + len(opening) + len(clause))
+        again = Verdict(place, 1.0, "repeated", evidence=verdict.evidence, reason="said before")
+        return _with(edited, hallucination=1.0, verdicts=(*edited.gold.verdicts, again))
 
-    def swapped(self, example: Example, draw: random.Random) -> Example | str:
+    def _swapped(self, example: Example, draw: random.Random) -> Example | str:
         """Exchange two arguments of different perspectives in the response."""
         text = example.case.response
         pairs = [
@@ -274,19 +274,7 @@ class Arguments:
         )
         ids = {evidence.source_id for evidence in (*one.evidence, *two.evidence)}
         omissions = tuple(replace(o, score=1.0) if o.source_id in ids else o for o in example.gold.omissions)
-        return replace(edited, gold=replace(edited.gold, hallucination=1.0, verdicts=verdicts, omissions=omissions))
-
-
-_CHANGES: Mapping[str, _Change] = {
-    "removed": Arguments.removed,
-    "added": Arguments.added,
-    "both": Arguments.both,
-    "meaning": Arguments.meaning,
-    "partly-given": Arguments.partly_given,
-    "partly-said": Arguments.partly_said,
-    "repeated": Arguments.repeated,
-    "swapped": Arguments.swapped,
-}
+        return _with(edited, hallucination=1.0, verdicts=verdicts, omissions=omissions)
 
 
 def each_error(
@@ -348,6 +336,14 @@ def _cut_place(example: Example, draw: random.Random) -> tuple[Verdict, Source, 
             if all(len(words(part)) >= _FEWEST for part in (source.text[: match.start()], source.text[match.end() :])):
                 return verdict, source, match.start()
     return None
+
+
+def _with(example: Example, sources: tuple[Source, ...] | None = None, **gold: Any) -> Example:
+    """Give the example other sources and other values in its gold. Verdicts are put in order."""
+    if "verdicts" in gold:
+        gold["verdicts"] = tuple(sorted(gold["verdicts"], key=lambda verdict: verdict.span))
+    case = example.case if sources is None else replace(example.case, sources=sources)
+    return replace(example, case=case, gold=replace(example.gold, **gold))
 
 
 def _edited(example: Example, edits: Sequence[Edit]) -> Example:

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from veridical.text.vocabulary import ANTONYM_PAIRS, MONTHS, WEEKDAYS
 from veridical_lab.corrupt.mentions import COUNTS
 
-_ONE_WAY = {"none": None, "end": None, "lower": "higher", "enemy": "ally", "rarely": "often"}
+
+def word_set(text: str) -> frozenset[str]:
+    """Split a text at white space into a set of words."""
+    return frozenset(text.split())
 
 
-def _antonyms() -> dict[str, str]:
-    """Map each word of the antonym pairs to its opposite. If a word has several, the first one is taken."""
+def opposites_of(pairs: Iterable[Iterable[str]]) -> dict[str, str]:
+    """Map each word of some pairs to the other one. If a word is in several pairs, the first one is taken."""
     opposites: dict[str, str] = {}
-    for first, second in ANTONYM_PAIRS:
+    for first, second in pairs:
         opposites.setdefault(first, second)
         opposites.setdefault(second, first)
-    for word, opposite in _ONE_WAY.items():
-        opposites.pop(word, None)
-        if opposite:
-            opposites[word] = opposite
     return opposites
 
 
-ANTONYMS = _antonyms()
+ANTONYMS = {word: other for word, other in opposites_of(ANTONYM_PAIRS).items() if word not in ("none", "end")}
 
 # past forms of verbs whose meaning changes when agent and object change places
 _TRANSITIVE = """
@@ -40,6 +42,12 @@ PARTICIPLES = {"beat": "beaten", "overthrew": "overthrown", "took": "taken", "wr
 AUXILIARY = "is are was were will would should must has have had do does did can could".split()  # noqa: SIM905
 CONTRACTIONS = {f"{word}n't": word for word in AUXILIARY if word not in ("will", "can")}
 CONTRACTIONS |= {"can't": "can", "cannot": "can", "won't": "will"}
+_CONTRACTED = re.compile(rf"\b(?:{'|'.join(CONTRACTIONS)})\b".replace("'", "['’]"), re.IGNORECASE)
+
+
+def contracted(text: str) -> list[tuple[re.Match[str], str]]:
+    """Find the contracted negations in a text ("wasn't"), each with its verb ("was")."""
+    return [(match, CONTRACTIONS[match[0].replace("’", "'").lower()]) for match in _CONTRACTED.finditer(text)]
 
 
 def _groups(*lists: str) -> dict[str, tuple[str, ...]]:

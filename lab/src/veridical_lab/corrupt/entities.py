@@ -9,18 +9,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import replace
 
-from veridical.records.types import Case, Example, Judgement, Verdict
-from veridical_lab.corrupt.gold import made_from
-from veridical_lab.corrupt.mentions import (
-    Names,
-    find_mentions,
-    occurrences,
-    replaced,
-    shared_mentions,
-    substitute_for,
-)
+from veridical.records.types import Case, Edit, Example
+from veridical_lab.corrupt.gold import grouped, with_errors
+from veridical_lab.corrupt.mentions import Names, find_mentions, occurrences, shared_mentions, substitute_for
 
 
 class Entities:
@@ -54,12 +46,10 @@ class Entities:
                 break
         else:
             return f"no other {kind}"
-        response, spans = replaced(case.response, {phrase: new})
-        changed = replace(case, id=f"{case.id}/entities", response=response)
-        reason = f"{phrase!r} was changed to {new!r} in the response"
-        verdicts = tuple(Verdict(span, 1.0, kind, reason=reason, correction=phrase) for span in spans)
-        gold = Judgement(changed.id, "corrupt:entities", 1.0, verdicts=verdicts)
-        return made_from(example, changed, gold, corrupted=kind, kind="intrinsic" if intrinsic else "extrinsic")
+        changed = with_errors(
+            example, [Edit(span, new, kind) for span in occurrences(case.response, phrase)], self.name
+        )
+        return grouped(changed, kind="intrinsic" if intrinsic else "extrinsic")
 
     def _from_sources(self, case: Case, phrase: str, kind: str, draw: random.Random) -> str | None:
         """Draw a mention of this kind in the sources that is not in the response and shares no word with `phrase`."""

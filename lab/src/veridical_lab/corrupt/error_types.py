@@ -19,8 +19,8 @@ from veridical.text.names import is_name
 from veridical.text.segment import sentences, words
 from veridical.text.stemmer import stem
 from veridical.text.vocabulary import MONTHS, WEEKDAYS
-from veridical_lab.corrupt.english import ANTONYMS, AUXILIARY, CONTRACTIONS, FALLBACK_CLAUSES, UNIT_GROUPS, VALUE_WORDS
-from veridical_lab.corrupt.mentions import NamedMention, numbers_like, occurrences, written_like
+from veridical_lab.corrupt.english import ANTONYMS, AUXILIARY, FALLBACK_CLAUSES, UNIT_GROUPS, VALUE_WORDS, contracted
+from veridical_lab.corrupt.mentions import YEAR, NamedMention, numbers_like, occurrences, written_like
 from veridical_lab.corrupt.name_kinds import NamePool, is_whole
 from veridical_lab.corrupt.passages import VALUE, Passage, implied
 from veridical_lab.corrupt.relations import swapped_sides
@@ -51,33 +51,23 @@ class Material:
         once = sorted(dict.fromkeys(texts))
         return cls(
             NamePool(once),
-            sorted(clause for text in once for clause in clauses_in(text)),
+            sorted(clause for text in once for clause in _CLAUSE.findall(text)),
             [sentence for text in once for sentence in plain_sentences(text)],
         )
 
 
-@lru_cache(maxsize=1024)
-def pool_of(texts: tuple[str, ...]) -> NamePool:
-    """Collect the names in some texts. The last 1,024 pools are cached, because examples share sources."""
-    return NamePool(texts)
+_pool_of = lru_cache(maxsize=1024)(NamePool)  # cached because examples share sources
+_CLAUSE = re.compile(  # a subordinate or coordinate clause with which a sentence ends, with the comma before it
+    r", (?:which|who|where|but|while|although|because|after|before|when|and (?:he|she|it|they|was|is|had|were)) "
+    r"[^,;:()\[\]\"“”?!.\n]{15,100}(?=\.(?:\s|$))"
+)
 
 
-def plain_sentences(text: str, *, least: int = 6, most: int = 60) -> list[str]:
-    """Find the complete sentences of `text`: on one line, with a final stop, and of `least` to `most` words."""
+def plain_sentences(text: str) -> list[str]:
+    """Find the complete sentences of `text`: on one line, with a final stop, and of 6 to 60 words."""
     everything = (span.of(text) for span in sentences(text))
     complete = (s for s in everything if s.endswith((".", "!")) and "\n" not in s and s.count("(") == s.count(")"))
-    return [s for s in complete if least <= len(words(s)) <= most]
-
-
-def clauses_in(text: str) -> list[str]:
-    """Find the subordinate and coordinate clauses with which sentences of `text` end, each with the comma before it."""
-    return _CLAUSE.findall(text)
-
-
-_CLAUSE = re.compile(
-    r"(, (?:which|who|where|but|while|although|because|after|before|when|and (?:he|she|it|they|was|is|had|were)) "
-    r"[^,;:()\[\]\"“”?!.\n]{15,100})(?=\.(?:\s|$))"
-)
+    return [s for s in complete if 6 <= len(words(s)) <= 60]
 
 
 # ------------------------------------------------------------------------------------ numbers, dates and units
@@ -119,7 +109,7 @@ def _has_kind(sentence: str, match: re.Match[str], kind: str) -> bool:
     in_name = re.match(r"(?:'s)? [A-Z]", sentence[match.end() :]) is not None  # "the Saturday Evening Post"
     capitalised = sentence[match.start()].isupper() and match.start() > 0
     named = not in_name and (value in WEEKDAYS or (value in MONTHS and capitalised))
-    is_year = form == "n" and re.fullmatch("1[0-9]{3}|20[0-9]{2}", value) is not None
+    is_year = form == "n" and YEAR.fullmatch(value) is not None
     if form in ("d", "t") or named or is_year:
         return kind == "date"
     return kind == "number" and form in ("n", "q", "o", "r") and value not in ("one", "1")
@@ -135,17 +125,14 @@ def _value_options(part: str, kind: str, draw: Random) -> list[str]:
 
     Whole numbers keep their final zeros.
     """
-    if kind == "unit":
-        return [_cased_like(part, word) for word in UNIT_GROUPS.get(part.lower(), ())]
-    if not part[0].isdigit():
-        return [_cased_like(part, word) for word in VALUE_WORDS.get(part.lower(), ())]
+    if kind == "unit" or not part[0].isdigit():
+        groups = UNIT_GROUPS if kind == "unit" else VALUE_WORDS
+        return [_cased_like(part, word) for word in groups.get(part.lower(), ())]
     digits = re.sub(r"\D", "", part)
     if not part[-1].isdigit():
-        suffixes = {1: "st", 2: "nd", 3: "rd"}
-        return [
-            new + ("th" if int(new) // 10 % 10 == 1 else suffixes.get(int(new) % 10, "th"))
-            for new in numbers_like(digits, draw)
-        ]
+        suffixes = {"1": "st", "2": "nd", "3": "rd"}
+        numbers = numbers_like(digits, draw)
+        return [new + ("th" if new[-2:-1] == "1" else suffixes.get(new[-1], "th")) for new in numbers]
     head = digits if "." in part else digits.rstrip("0")
     if not head:
         return []
@@ -170,7 +157,7 @@ def _names(passage: Passage, material: Material, draw: Random) -> Iterator[tuple
         name = mention.span.of(passage.text)
         options: list[str] = []
         for like in (mention, NamedMention(mention.span, "name")):  # names of the same kind first, then of unknown kind
-            of_sources = sorted(set(pool_of(tuple(source.text for source in passage.sources)).like(passage.text, like)))
+            of_sources = sorted(set(_pool_of(tuple(s.text for s in passage.sources)).like(passage.text, like)))
             elsewhere = material.names.like(passage.text, like)
             drawn = [draw.choice(elsewhere) for _ in range(_DRAWS if elsewhere else 0)]
             options += draw.sample(of_sources, len(of_sources)) + [
@@ -209,9 +196,7 @@ def _negations(passage: Passage, material: Material, draw: Random) -> Iterator[t
     sentence = passage.sentence
     if _OPEN.search(sentence):
         return
-    changes = [
-        (m, _cased_like(m[0], CONTRACTIONS[m[0].replace("’", "'").lower()])) for m in _CONTRACTED.finditer(sentence)
-    ]
+    changes = [(m, _cased_like(m[0], verb)) for m, verb in contracted(sentence)]
     changes += [(m, m[1]) for m in _NEGATED.finditer(sentence)]
     if not changes and not _NEGATION.search(sentence):
         changes = [(m, f"{m[0]} not") for m in _AFFIRMED.finditer(sentence)]
@@ -221,13 +206,10 @@ def _negations(passage: Passage, material: Material, draw: Random) -> Iterator[t
 
 
 _OPEN = re.compile(r"\b(?:whether|if|unless|not (?:only|necessarily|just|merely|simply|until))\b|\?", re.IGNORECASE)
-_CONTRACTED = re.compile(rf"\b(?:{'|'.join(CONTRACTIONS)})\b".replace("'", "['’]"), re.IGNORECASE)
 _NEGATED = re.compile(rf"\b({'|'.join(AUXILIARY)}) not\b(?= \w)")
 _NEGATION = re.compile(r"\b(?:not|no|never|nor|neither|none|nobody|nothing|hardly|without)\b|n['’]t\b", re.IGNORECASE)
 _AFFIRMED = re.compile(r"(?<= )(?:(?:is|are|was|were|will|would|should)|(?:has|have|had)(?= been\b))(?= [a-z])")
-_PAST_OF_PRONOUN = re.compile(
-    r"(?<=\b(?:[Ss]he|Who|who) )[a-z]{2,}ed\b|(?<=\b[Hh]e )[a-z]{2,}ed\b|(?<=\b[Tt]hey )[a-z]{2,}ed\b"
-)
+_PAST_OF_PRONOUN = re.compile(r"(?:(?<=\b(?:[Ss]he|[Ww]ho) )|(?<=\b[Hh]e )|(?<=\b[Tt]hey ))[a-z]{2,}ed\b")
 
 
 def _antonym_swaps(passage: Passage, material: Material, draw: Random) -> Iterator[tuple[Edit, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from veridical.records.edits import apply, carry
+from veridical.records.edits import apply
 from veridical.records.spans import Span
 from veridical.records.types import Case, Edit, Example, Judgement, Verdict
 
@@ -20,6 +20,16 @@ def made_from(example: Example, case: Case, gold: Judgement, **groups: str) -> E
     return grouped(replace(example, case=case, gold=gold, annotations=()), **groups)
 
 
+def edited(text: str, edits: Sequence[Edit]) -> tuple[str, list[Span]]:
+    """Apply edits to a text, and return the new text and the spans of the replacements."""
+    grown, spans = 0, []
+    for edit in edits:
+        start = edit.span.start + grown
+        spans.append(Span(start, start + len(edit.replacement)))
+        grown += len(edit.replacement) - len(edit.span)
+    return apply(text, edits), spans
+
+
 def with_errors(example: Example, edits: Sequence[Edit], way: str) -> Example:
     """Apply edits to the response of an example, and make a verdict for each edit.
 
@@ -32,13 +42,12 @@ def with_errors(example: Example, edits: Sequence[Edit], way: str) -> Example:
         way: The name of the way to corrupt that made the changes.
     """
     case = example.case
-    changed = replace(case, id=f"{case.id}/{way}", response=apply(case.response, edits))
+    response, spans = edited(case.response, edits)
+    changed = replace(case, id=f"{case.id}/{way}", response=response)
     verdicts = []
-    for i, edit in enumerate(edits):
+    for edit, span in zip(edits, spans, strict=True):
         old = edit.span.of(case.response)
-        start = carry(Span(edit.span.start, edit.span.start), edits[:i]).start
         reason = f"{old!r} was changed to {edit.replacement!r} in the response" if old else "added to the response"
-        span = Span(start, start + len(edit.replacement))
         verdicts.append(Verdict(span, 1.0, edit.because, reason=reason, correction=old))
     extrinsic = {
         edit.because in ("invented", "foreign")

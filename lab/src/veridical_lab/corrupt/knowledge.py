@@ -7,17 +7,16 @@ the paper, a chat model rewrote the knowledge and people corrected the result. H
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from veridical.records.spans import Span, cut
-from veridical.records.types import Case, Evidence, Example, Judgement, Source, Verdict
+from veridical.records.types import Case, Edit, Evidence, Example, Judgement, Source, Verdict
 from veridical.text.segment import words
 from veridical_lab.corrupt import chosen_names
 from veridical_lab.corrupt.english import ANTONYMS
-from veridical_lab.corrupt.gold import grouped, made_from
-from veridical_lab.corrupt.mentions import Names, occurrences, replaced, shared_mentions, substitute_for
+from veridical_lab.corrupt.gold import edited, grouped, made_from
+from veridical_lab.corrupt.mentions import YEAR, Names, occurrences, shared_mentions, substitute_for
 
 TYPES = ("entity", "circumstance", "predicate", "coreference", "extrinsic", "freestyle")
 """The types of error. In this order, they put into the source another name, another number or time, the opposite of a
@@ -29,7 +28,6 @@ _PRONOUNS = (
     {"she": "he", "her": "his", "herself": "himself"},
 )
 _OPEN = {"name": "someone", "number": "several", "time": "one"}
-_YEAR = re.compile(r"1[0-9]{3}|20[0-9]{2}")
 
 
 class Knowledge:
@@ -71,7 +69,7 @@ class Knowledge:
             if not shared:
                 return "no name, number or time is in both texts"
             phrase, of = draw.choice(shared)
-            new = "an unnamed year" if _YEAR.fullmatch(phrase) else _OPEN[of]
+            new = "an unnamed year" if YEAR.fullmatch(phrase) else _OPEN[of]
             return _changed(example, {phrase: new}, of, "extrinsic")
         if kind == "predicate":
             swaps = [{word: ANTONYMS[word]} for word in sorted(ANTONYMS.keys() & _shared_words(case))]
@@ -111,10 +109,10 @@ def _changed(example: Example, new: Mapping[str, str], label: str, kind: str) ->
     sources: list[Source] = []
     evidence: list[Evidence] = []
     for source in case.sources:
-        text, spans = replaced(source.text, new, ignore_case=True)
+        text, spans = edited(source.text, _replacements(source.text, new))
         sources.append(replace(source, text=text))
         evidence += [Evidence(source.id, span) for span in spans]
-    mentions = sorted({span for phrase in new for span in occurrences(case.response, phrase, ignore_case=True)})
+    mentions = [edit.span for edit in _replacements(case.response, new)]
     for phrase, other in new.items():
         if any(_remains(source.text, phrase, other) for source in sources):
             return "part of it is left in the sources"
@@ -138,6 +136,16 @@ def _changed(example: Example, new: Mapping[str, str], label: str, kind: str) ->
     changed = replace(case, id=f"{case.id}/knowledge", sources=tuple(sources), prompt=None)
     gold = Judgement(changed.id, "corrupt:knowledge", 1.0, example.gold.omission, tuple(verdicts), omissions)
     return made_from(example, changed, gold, corrupted=label, kind=kind)
+
+
+def _replacements(text: str, new: Mapping[str, str]) -> list[Edit]:
+    """Replace phrases wherever they stand as whole words. What is capitalised in the text stays capitalised."""
+    edits = []
+    for phrase, other in new.items():
+        for span in occurrences(text, phrase, ignore_case=True):
+            keeps_capital = span.of(text)[:1].isupper() and other[:1].islower()
+            edits.append(Edit(span, other[0].upper() + other[1:] if keeps_capital else other, ""))
+    return sorted(edits, key=lambda edit: edit.span)
 
 
 def _shared_words(case: Case) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -25,14 +25,12 @@ class NamedMention:
     kind: str
 
 
+YEAR = re.compile("1[0-9]{3}|20[0-9]{2}")
 _TRIES = 30
-_MONTHS = [name.capitalize() for name in MONTHS]
-_DAYS = [name.capitalize() for name in WEEKDAYS]
-COUNTS = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
-_LISTS = (_MONTHS, _DAYS, COUNTS)
+COUNTS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _NUMBER = re.compile(r"(?<![\w.,'’-])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w)|(?<![\w.,'’-])\d+(?:\.\d+)?(?!\w|[.,–-]\d)")
 _COUNT = re.compile(rf"(?<![\w-])(?:{'|'.join(COUNTS)})(?![\w-])", re.IGNORECASE)
-_TIME = re.compile(rf"(?<!\w)(?:{'|'.join([*_MONTHS, *_DAYS])})(?!\w)")
+_TIME = re.compile(rf"(?<!\w)(?:{'|'.join(name.capitalize() for name in (*MONTHS, *WEEKDAYS))})(?!\w)")
 _WORD = r"[A-Z][\w]*(?:[-'’][A-Z][\w]*)*"
 _SMALL = re.compile(r"(?<!\w)[a-z]\w*")
 _NAME = re.compile(rf"(?<!\w){_WORD}(?:[ ](?:of the |of |de |la |van |von )?{_WORD})*(?!\w)")
@@ -52,9 +50,7 @@ def find_mentions(text: str, *, known: str = "") -> list[NamedMention]:
     mentions += [NamedMention(Span(*m.span()), "time") for m in _TIME.finditer(text)]
     taken = {mention.span.start for mention in mentions}
     openers = {sentence.start for sentence in sentences(text)}
-    inside = _inside_sentences(text, openers)
-    if known:
-        inside |= _inside_sentences(known, {sentence.start for sentence in sentences(known)})
+    inside = _inside_sentences(text) | _inside_sentences(known)
     small = {m[0] for t in (text, known) for m in _SMALL.finditer(t)}
     for match in _NAME.finditer(text):
         span = _without_opener(Span(*match.span()), text, openers, inside)
@@ -64,8 +60,9 @@ def find_mentions(text: str, *, known: str = "") -> list[NamedMention]:
     return sorted(mentions)
 
 
-def _inside_sentences(text: str, openers: set[int]) -> set[str]:
-    """Find the capitalised words that occur inside sentences, that is, not only at `openers`, where sentences start."""
+def _inside_sentences(text: str) -> set[str]:
+    """Find the capitalised words that occur inside sentences, and not only at the beginning."""
+    openers = {sentence.start for sentence in sentences(text)}
     return {m[0] for m in re.finditer(rf"(?<!\w){_WORD}", text) if m.start() not in openers and len(m[0]) > 1}
 
 
@@ -99,30 +96,6 @@ def occurrences(text: str, phrase: str, *, ignore_case: bool = False) -> list[Sp
     """
     pattern = rf"(?<![\w]){re.escape(phrase)}(?!\w|[.,]\d)"
     return [Span(*m.span()) for m in re.finditer(pattern, text, re.IGNORECASE if ignore_case else 0)]
-
-
-def replaced(text: str, new: Mapping[str, str], *, ignore_case: bool = False) -> tuple[str, list[Span]]:
-    """Replace phrases wherever they stand as whole words, and return the new text and the spans of the new phrases.
-
-    With `ignore_case`, a phrase that is capitalised in the text gets a capitalised replacement.
-
-    >>> replaced("Ann and Anna", {"Ann": "Bob"})
-    ('Bob and Anna', [Span(start=0, end=3)])
-    >>> replaced("She won, and he lost.", {"she": "he", "her": "his"}, ignore_case=True)
-    ('He won, and he lost.', [Span(start=0, end=2)])
-    """
-    places = sorted(
-        (span, other) for phrase, other in new.items() for span in occurrences(text, phrase, ignore_case=ignore_case)
-    )
-    changed, position, spans = "", 0, []
-    for span, other in places:
-        if ignore_case and span.of(text)[:1].isupper() and other[:1].islower():
-            other = other[0].upper() + other[1:]
-        changed += text[position : span.start]
-        spans.append(Span(len(changed), len(changed) + len(other)))
-        changed += other
-        position = span.end
-    return changed + text[position:], spans
 
 
 class Names:
@@ -171,7 +144,7 @@ def substitute_for(phrase: str, kind: str, names: Names, texts: Sequence[str], d
         texts: Texts that must not contain the substitute, neither in upper nor in lower case.
         draw: The source of randomness.
     """
-    listed = next((words for words in _LISTS if phrase.lower() in (w.lower() for w in words)), None)
+    listed = next((words for words in (MONTHS, WEEKDAYS, COUNTS) if phrase.lower() in words), None)
     if kind == "name":
         pool = names.like(phrase)
         options = [draw.choice(pool) for _ in range(_TRIES if pool else 0)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
-from veridical.records.errors import InputError
 from veridical.records.types import Example
 from veridical_lab.corrupt import Corruptor, change_all
 
@@ -14,16 +13,10 @@ class Mixture:
     """Changes each example in a way that is drawn by weight. If this way fails, another one is drawn and tried.
 
     Args:
-        ways: The ways with their weights, all above 0.
-
-    Raises:
-        InputError: There are fewer than two ways, or a weight is not positive.
+        corruptors: The ways with their weights, all above 0.
     """
 
     def __init__(self, corruptors: Sequence[tuple[Corruptor, float]]) -> None:
-        if len(corruptors) < 2 or any(weight <= 0 for _, weight in corruptors):
-            weights = ", ".join(f"{corruptor.name}={weight:g}" for corruptor, weight in corruptors)
-            raise InputError(f"the mixture is {weights or 'empty'}", hint="two ways or more, weights above 0")
         self._corruptors = list(corruptors)
         self.name = ",".join(f"{corruptor.name}={weight:g}" for corruptor, weight in self._corruptors)
 

@@ -58,27 +58,21 @@ _FIRST_WORDS = {
 _LAST = {word: kind for kind, words in _LAST_WORDS.items() for word in words.split()}
 _FIRST = {word: kind for kind, words in _FIRST_WORDS.items() for word in words.split()}
 _LEFT = (
-    (re.compile(rf"\b(?:{_TITLES.replace(' ', '|')})\.? $"), "person", 3),
-    (re.compile(rf"\b(?:{_ROLES.replace(' ', '|')}),? $"), "person", 2),
-    (re.compile(r"\b(?:directed|written|played|sung|produced|composed|painted) by $"), "person", 2),
-    (re.compile(r"\b(?:[Ii]n|[Nn]ear|across|throughout|outside|around) (?:the )?$"), "place", 1),
-    (re.compile(r"\b(?:north|south|east|west|city|town|village|capital|people|state|province) of $"), "place", 2),
+    (rf"\b(?:{_TITLES.replace(' ', '|')})\.? $", "person", 3),
+    (rf"\b(?:{_ROLES.replace(' ', '|')}),? $", "person", 2),
+    (r"\b(?:directed|written|played|sung|produced|composed|painted) by $", "person", 2),
+    (r"\b(?:[Ii]n|[Nn]ear|across|throughout|outside|around) (?:the )?$", "place", 1),
+    (r"\b(?:north|south|east|west|city|town|village|capital|people|state|province) of $", "place", 2),
 )
+"""Patterns of the text before a name, each with the kind that it is a cue for, and a weight."""
 _RIGHT = (
-    (re.compile(rf"(?:,? who)?,? (?:{_OF_PERSON.replace(' ', '|').replace('_', ' ')})\b"), "person", 2),
-    (
-        re.compile(r",? who\b|,? \((?:born|[a-z. ]*(?:[0-9]{1,2} )?(?:[A-Z][a-z]+ )?[0-9]{4} ?[-–])|, (?:his|her)\b"),
-        "person",
-        2,
-    ),
-    (re.compile(rf" (?:is|was) an? (?:[A-Z][\w-]+ )?(?:[a-z-]+ ){{0,2}}(?:{_ROLES.replace(' ', '|')})\b"), "person", 4),
-    (re.compile(r"['’]s (?:capital|population|economy|government|coast|parliament)\b"), "place", 2),
-    (
-        re.compile(r" (?:announced|acquired|launched|employs)\b|['’]s (?:shares|headquarters|chairman)\b"),
-        "organisation",
-        1,
-    ),
+    (rf"(?:,? who)?,? (?:{_OF_PERSON.replace(' ', '|').replace('_', ' ')})\b", "person", 2),
+    (r",? who\b|,? \((?:born|[a-z. ]*(?:[0-9]{1,2} )?(?:[A-Z][a-z]+ )?[0-9]{4} ?[-–])|, (?:his|her)\b", "person", 2),
+    (rf" (?:is|was) an? (?:[A-Z][\w-]+ )?(?:[a-z-]+ ){{0,2}}(?:{_ROLES.replace(' ', '|')})\b", "person", 4),
+    (r"['’]s (?:capital|population|economy|government|coast|parliament)\b", "place", 2),
+    (r" (?:announced|acquired|launched|employs)\b|['’]s (?:shares|headquarters|chairman)\b", "organisation", 1),
 )
+"""Patterns of the text after a name."""
 _PEOPLE = re.compile(r"(?:ish|ese|[a-z]ian|[a-z]ean|[a-z]ican|\bFrench|\bGerman|\bDutch|\bGreek|\bRoman|\bSwiss)s?$")
 _NO_PART = {name.capitalize() for name in (*MONTHS, *WEEKDAYS)}
 
@@ -108,12 +102,9 @@ def find_kinds(text: str) -> tuple[tuple[Span, str], ...]:
         if _PEOPLE.search(name) and len(words) == 1:
             votes[name]["people"] += 4
         before, after = text[max(0, first.start - 30) : first.start], text[mention.span.end : mention.span.end + 60]
-        for pattern, kind, weight in _LEFT:
-            if pattern.search(before):
-                votes[name][kind] += weight
-        for pattern, kind, weight in _RIGHT:
-            if pattern.match(after):
-                votes[name][kind] += weight
+        cues = [cue for cue in _LEFT if re.search(cue[0], before)] + [cue for cue in _RIGHT if re.match(cue[0], after)]
+        for _, kind, weight in cues:
+            votes[name][kind] += weight
     kinds = {name: count.most_common(1)[0][0] for name, count in votes.items() if count}
     single = {name for span in spans if " " not in (name := span.of(text))}
     for name in dict.fromkeys(span.of(text) for span in spans):

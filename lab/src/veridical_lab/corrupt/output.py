@@ -10,7 +10,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from veridical.io.files import read_text, write_whole
@@ -19,19 +19,17 @@ from veridical.io.strict_json import parse
 from veridical.records.errors import DataError, InputError, OutputError
 from veridical.records.spans import length
 from veridical.records.types import Example
-from veridical_lab.corrupt import Attempt, is_grounded
+from veridical_lab.corrupt import Attempt, is_grounded, nothing_corrupted
 from veridical_lab.datasets.appending import append_lines
 
 
 @dataclass(frozen=True, slots=True)
 class CorruptionReport:
-    """What a run has read and written.
+    """Counts what a run has read and written.
 
     Attributes:
         method: The way to corrupt, or several ways with their weights.
-        seed: The random seed.
         inputs: How many examples were read.
-        written: How many examples were written.
         corrupted: How many of the written examples have errors.
         by: How many corrupted examples each way has made.
         errors: How many marked places each label has.
@@ -58,25 +56,22 @@ class CorruptionReport:
         made = list(made)
         written = [example for attempt in made for example in attempt.examples]
         wrong = [example for example in written if not is_grounded(example)]
-        skipped = Counter(attempt.skipped for attempt in made if attempt.skipped)
-        labels = Counter(verdict.label or "" for example in wrong for verdict in example.gold.verdicts)
-        return CorruptionReport(
-            self.method,
-            self.seed,
-            self.inputs + len(made),
-            self.written + len(written),
-            self.corrupted + len(wrong),
-            _sum(self.by, Counter(example.gold.by for example in wrong)),
-            _sum(self.errors, labels),
-            self.marked_characters + sum(length(v.span for v in example.gold.verdicts) for example in wrong),
-            self.characters + sum(len(example.case.response) for example in written),
-            _sum(self.skipped, skipped),
+        return replace(
+            self,
+            inputs=self.inputs + len(made),
+            written=self.written + len(written),
+            corrupted=self.corrupted + len(wrong),
+            by=_sum(self.by, (example.gold.by for example in wrong)),
+            errors=_sum(self.errors, (v.label or "" for example in wrong for v in example.gold.verdicts)),
+            marked_characters=self.marked_characters + sum(length(v.span for v in e.gold.verdicts) for e in wrong),
+            characters=self.characters + sum(len(example.case.response) for example in written),
+            skipped=_sum(self.skipped, (attempt.skipped for attempt in made if attempt.skipped)),
         )
 
 
-def _sum(counts: dict[str, int], more: Counter[str]) -> dict[str, int]:
-    """Add up both counts, and put the most frequent keys first."""
-    return dict(sorted((Counter(counts) + more).items(), key=lambda item: (-item[1], item[0])))
+def _sum(counts: dict[str, int], more: Iterable[str]) -> dict[str, int]:
+    """Count further keys, and put the most frequent ones first."""
+    return dict(sorted((Counter(counts) + Counter(more)).items(), key=lambda item: (-item[1], item[0])))
 
 
 class CorruptionOutput:
@@ -101,11 +96,11 @@ class CorruptionOutput:
         self.path, self._run = path, run
         self._part = path.with_name(path.name + ".part")
         self._state = path.with_name(path.name + ".part.json")
+        self._hint = f"delete {self._state} to start again, or name another --out"
         self.report, self._last, self._bytes = CorruptionReport(method, seed), "", 0
-        if path.is_dir():
-            raise OutputError(f"cannot write {path}: it is a folder", hint="name a file")
         if path.exists() and not path.is_file():
-            raise OutputError(f"cannot write {path}: it is not a regular file", hint="name a file")
+            kind = "a folder" if path.is_dir() else "not a regular file"
+            raise OutputError(f"cannot write {path}: it is {kind}", hint="name a file")
         for file in (self._part, self._state):
             if file.is_symlink():
                 raise OutputError(f"cannot write {file}: it is a symbolic link", hint="name another --out")
@@ -115,20 +110,18 @@ class CorruptionOutput:
             self._part.unlink(missing_ok=True)
 
     def _resume(self) -> None:
-        hint = f"delete {self._state} to start again, or name another --out"
         try:
             state = parse(read_text(self._state))
-            run, last, size, report = state["run"], str(state["last"]), int(state["bytes"]), state["report"]
-            self.report = decode(report, "corruption")
+            run, self._last, self._bytes = state["run"], str(state["last"]), int(state["bytes"])
+            self.report = decode(state["report"], "corruption")
         except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"not the state of a run: {error}", path=self._state, hint=hint) from None
+            raise DataError(f"not the state of a run: {error}", path=self._state, hint=self._hint) from None
         if run != self._run:
-            raise InputError(f"{self._part} belongs to a run with other data, options or models", hint=hint)
-        if size and (not self._part.is_file() or self._part.stat().st_size < size):
-            raise DataError("shorter than what was written", path=self._part, hint=hint)
+            raise InputError(f"{self._part} belongs to a run with other data, options or models", hint=self._hint)
+        if self._bytes and (not self._part.is_file() or self._part.stat().st_size < self._bytes):
+            raise DataError("shorter than what was written", path=self._part, hint=self._hint)
         if self._part.exists():
-            os.truncate(self._part, size)
-        self._last, self._bytes = last, size
+            os.truncate(self._part, self._bytes)
 
     def check_last(self, example: Example | None) -> None:
         """Check that `example` is the last example that the interrupted run read.
@@ -137,10 +130,8 @@ class CorruptionOutput:
             InputError: The interrupted run read another example last.
         """
         if (example.case.id if example else "") != self._last:
-            raise InputError(
-                f"the data are not those of {self._part}: {self._last!r} is not where it was",
-                hint=f"delete {self._state} to start again, or name another --out",
-            )
+            problem = f"the data are not those of {self._part}: {self._last!r} is not where it was"
+            raise InputError(problem, hint=self._hint)
 
     def add(self, made: Iterable[Attempt]) -> None:
         """Append what came of more examples, and save the state of the run."""
@@ -162,19 +153,14 @@ class CorruptionOutput:
         if not self.report.corrupted:
             self._part.unlink(missing_ok=True)
             self._state.unlink(missing_ok=True)
-            why = ", ".join(f"{reason} ({n})" for reason, n in [*self.report.skipped.items()][:3])
-            raise InputError(
-                f"none of {self.report.inputs} examples could be corrupted by {self.report.method!r}",
-                hint=why or "no example was drawn",
-            )
+            raise nothing_corrupted(self.report.inputs, self.report.method, self.report.skipped)
         with self._part.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         try:
             os.replace(self._part, self.path.resolve())
         except OSError as error:
-            raise OutputError(
-                f"cannot write {self.path}: {error.strerror or error}", hint="choose another place"
-            ) from None
+            problem = f"cannot write {self.path}: {error.strerror or error}"
+            raise OutputError(problem, hint="choose another place") from None
         self._state.unlink(missing_ok=True)
-        self.report = CorruptionReport(**{**asdict(self.report), "sha256": digest})
+        self.report = replace(self.report, sha256=digest)
         return self.report

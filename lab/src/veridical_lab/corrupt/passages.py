@@ -6,7 +6,7 @@ The words and values of a text are compared by keys. Texts that say the same in 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -99,6 +99,11 @@ def passages_of(case: Case) -> list[Passage]:
         near = frozenset().union(*(of_sentence for count, of_sentence in shared if count >= enough > 0))
         passages.append(Passage(case.response, span, mentions, sources, near))
     return passages
+
+
+def is_apart(edit: Edit, others: Iterable[Edit]) -> bool:
+    """Return whether an edit neither touches the others nor has only one character between."""
+    return all(edit.span.end + 1 < o.span.start or o.span.end + 1 < edit.span.start for o in others)
 
 
 def article_fits(text: str, edit: Edit) -> bool:

@@ -17,6 +17,7 @@ from veridical.records.spans import Span
 from veridical.records.types import Edit
 from veridical.text.vocabulary import MONTHS
 from veridical_lab.corrupt.english import TRANSITIVE
+from veridical_lab.corrupt.mentions import YEAR
 from veridical_lab.corrupt.passages import Passage
 
 _ADVERBS = "was|were|is|had|has|have|been|being|later|also|then|once|never|first|narrowly|has since|finally|eventually"
@@ -109,7 +110,7 @@ def _pairs_of_values(passage: Passage) -> Iterator[tuple[Span, Span]]:
         first = _AMOUNT.match(sentence, match.end())
         to = first and _TO.match(sentence, first.end())
         second = to and _AMOUNT.match(sentence, to.end())
-        if first and second and not re.fullmatch("1[0-9]{3}|20[0-9]{2}", first[0]):
+        if first and second and not YEAR.fullmatch(first[0]):
             yield Span(*first.span()).shift(start), Span(*second.span()).shift(start)
     for pattern in (_COUNTED, _DATED):
         for one, other in pairwise(pattern.finditer(sentence)):

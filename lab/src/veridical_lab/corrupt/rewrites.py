@@ -18,21 +18,20 @@ from itertools import pairwise
 from random import Random
 
 from veridical.records.edits import apply
-from veridical.records.errors import InputError, UnknownNameError
+from veridical.records.errors import InputError
 from veridical.records.spans import Span
 from veridical.records.types import Edit, Example
 from veridical.text import quantities
 from veridical.text.names import is_name
 from veridical.text.segment import words
 from veridical.text.vocabulary import MONTHS
-from veridical_lab.corrupt import is_grounded
-from veridical_lab.corrupt.english import CONTRACTIONS, PARTICIPLES, TRANSITIVE
+from veridical_lab.corrupt import is_grounded, weighted_order
+from veridical_lab.corrupt.english import CONTRACTIONS, PARTICIPLES, TRANSITIVE, contracted, word_set
 from veridical_lab.corrupt.gold import made_from
 from veridical_lab.corrupt.mentions import COUNTS
-from veridical_lab.corrupt.passages import VALUE, Passage, article_fits, opens_with_name, passages_of
+from veridical_lab.corrupt.passages import VALUE, Passage, article_fits, is_apart, opens_with_name, passages_of
 from veridical_lab.corrupt.synonyms import ADVERBS, FRAMES, OPENERS, SYNONYMS, UNIT_FORMS
 
-Edits = tuple[Edit, ...]
 _NEGATED = re.compile(
     r"\b(?:not|no|never|nor|neither|none|nobody|nothing|hardly|without|only|un[a-z]+ed)\b|n['’]t\b", re.I
 )
@@ -44,7 +43,7 @@ _LIMITING = re.compile(
 # ---------------------------------------------------------------------------------------------------- words
 
 
-def synonyms(passage: Passage, draw: Random) -> Iterator[Edits]:
+def synonyms(passage: Passage, draw: Random) -> Iterator[Edit]:
     """Replace a word or phrase by another one from the table, but not inside names."""
     sentence = passage.sentence
     for pattern, options in draw.sample(SYNONYMS, len(SYNONYMS)):
@@ -52,32 +51,30 @@ def synonyms(passage: Passage, draw: Random) -> Iterator[Edits]:
             edit = passage.edit(*match.span(), draw.choice(options), "synonym")
             inside = any(mention.span.overlaps(edit.span) and len(edit.span) < 12 for mention in passage.names)
             if not inside and article_fits(passage.text, edit):
-                yield (edit,)
+                yield edit
 
 
-def contractions(passage: Passage, draw: Random) -> Iterator[Edits]:
+def contractions(passage: Passage, draw: Random) -> Iterator[Edit]:
     """Replace "wasn't" by "was not", or the reverse. Questions are not changed."""
     sentence = passage.sentence
     if "?" in sentence:
         return
-    for match in _CONTRACTED.finditer(sentence):
-        verb = CONTRACTIONS[match[0].replace("’", "'").lower()]
+    for match, verb in contracted(sentence):
         new = "cannot" if verb == "can" else f"{verb} not"
-        yield (passage.edit(*match.span(), new[0].upper() + new[1:] if match[0][0].isupper() else new, "contraction"),)
+        yield passage.edit(*match.span(), new[0].upper() + new[1:] if match[0][0].isupper() else new, "contraction")
     for match in _FULL.finditer(sentence):
         new = _SHORT["can" if match[0] == "cannot" else match[1]]
-        yield (passage.edit(*match.span(), new, "contraction"),)
+        yield passage.edit(*match.span(), new, "contraction")
 
 
 _SHORT = {verb: short for short, verb in reversed(CONTRACTIONS.items()) if "'" in short}
-_CONTRACTED = re.compile(rf"\b(?:{'|'.join(CONTRACTIONS)})\b".replace("'", "['’]"), re.IGNORECASE)
 _FULL = re.compile(rf"\b({'|'.join(_SHORT)}) not\b(?= [a-z]+)(?! only| just| merely)|\bcannot\b")
 
 
 # --------------------------------------------------------------------------------------- numbers, dates, names
 
 
-def value_forms(passage: Passage, draw: Random, kind: str) -> Iterator[Edits]:
+def value_forms(passage: Passage, draw: Random, kind: str) -> Iterator[Edit]:
     """Write a number, quantity or sum of money ("number_form"), or a date or a span of years, in another form.
 
     The value stays the same.
@@ -91,9 +88,7 @@ def value_forms(passage: Passage, draw: Random, kind: str) -> Iterator[Edits]:
             continue
         if _PART_BEFORE.search(before) and kind == "number_form":
             continue
-        if before.endswith(("-", "–", "[", "#", "/", ".")) or re.match(
-            r"[-–/%\]]|['’]s|,? [A-Z]|,? (?:to|and|or) [0-9]", after
-        ):
+        if before.endswith(("-", "–", "[", "#", "/", ".")) or _PART_AFTER.match(after):
             continue  # part of a compound, a mark or a name
         if kind == "date_form" and _SPAN_BEFORE.search(before):
             continue  # "between 8 and 14 April": the first date has no month of its own
@@ -101,17 +96,14 @@ def value_forms(passage: Passage, draw: Random, kind: str) -> Iterator[Edits]:
         for new in draw.sample(options, len(options)):
             whole = VALUE.match(quantities.fold(f"{new}{after[:1]}"))
             edit = passage.edit(*match.span(), new, kind)
-            same = (
-                new != value
-                and whole is not None
-                and whole.end() == len(new)
-                and set(quantities.keys(whole[0])) & set(keys)
-            )
-            if same and article_fits(passage.text, edit):
-                yield (edit,)
+            if new == value or whole is None or whole.end() < len(new):
+                continue
+            if set(quantities.keys(whole[0])) & set(keys) and article_fits(passage.text, edit):
+                yield edit
 
 
 _PART_BEFORE = re.compile(r"[^\W\d_]$|(?<![.!?] )(?<!^)\b[A-Z][\w.]{0,40} $")  # "R$5", "ISO 9001", "Apollo 11"
+_PART_AFTER = re.compile(r"[-–/%\]]|['’]s|,? [A-Z]|,? (?:to|and|or) [0-9]")
 _SPAN_BEFORE = re.compile(r"[0-9](?:st|nd|rd|th)?(?: [A-Z][a-z]+)?,? (?:to|and|or|until|till|through|[-–]) $")
 
 
@@ -143,15 +135,12 @@ def _numbers(value: str, after: str) -> Iterator[str]:
 
 def _dates(value: str) -> Iterator[str]:
     """Yield other forms of a date or a span of years. The caller must check that they are the same date."""
-    named = rf"({'|'.join(month.capitalize() for month in MONTHS)})"
-    parts: tuple[str, str, str] | None = None
-    if match := re.fullmatch(rf"([0-9]{{1,2}})(?:st|nd|rd|th)? (?:of )?{named}(?:,? ([0-9]{{4}}))?", value):
-        parts = (match[1], match[2], match[3] or "")
-    elif match := re.fullmatch(rf"{named} ([0-9]{{1,2}})(?:st|nd|rd|th)?(?:, ?([0-9]{{4}}))?", value):
-        parts = (match[2], match[1], match[3] or "")
-    if parts:
-        day, month, year = parts
-        yield f"{day} {month} {year}".strip()
+    named = rf"(?P<month>{'|'.join(month.capitalize() for month in MONTHS)})"
+    day, year = r"(?P<day>[0-9]{1,2})(?:st|nd|rd|th)?", "(?P<year>[0-9]{4})"
+    match = re.fullmatch(rf"{day} (?:of )?{named}(?:,? {year})?", value)
+    if match := match or re.fullmatch(rf"{named} {day}(?:, ?{year})?", value):
+        day, month, year = match["day"], match["month"], match["year"]
+        yield f"{day} {month} {year}" if year else f"{day} {month}"
         yield f"{month} {day}, {year}" if year else f"{month} {day}"
         if year:
             yield f"{year}-{MONTHS.index(month.lower()) + 1:02}-{int(day):02}"
@@ -159,7 +148,7 @@ def _dates(value: str) -> Iterator[str]:
         yield f"{match[1]}{match[2]}–{match[1]}{match[3]}"
 
 
-def name_forms(passage: Passage, draw: Random) -> Iterator[Edits]:
+def name_forms(passage: Passage, draw: Random) -> Iterator[Edit]:
     """Shorten a person's name to the surname, or write it in full if the sources have only one full name with it."""
     for mention in draw.sample(passage.names, len(passage.names)):
         if mention.kind != "person":
@@ -169,35 +158,31 @@ def name_forms(passage: Passage, draw: Random) -> Iterator[Edits]:
         is_surname = last.isalpha() and not last.isupper() and is_name(last, Span(0, len(last)))
         if len(last) < 3 or not is_surname or passage.text[mention.span.end :][:1] in ("-", "–", "/"):
             continue
-        full = {
-            match for source in passage.sources for match in re.findall(rf"{_GIVEN}{re.escape(last)}\b", source.text)
-        }
+        pattern = re.compile(rf"{_GIVEN}{re.escape(last)}\b")
+        full = {name for source in passage.sources for name in pattern.findall(source.text)}
         if len(full) != 1:
             continue
         (only,) = full
         if len(given) in (1, 2) and only.endswith(name) and given[0] not in _NOT_GIVEN:
-            yield (Edit(mention.span, last, "name_form"),)
+            yield Edit(mention.span, last, "name_form")
         elif not given and only != name and only.split(" ")[0] not in _NOT_GIVEN:
             before = passage.text[passage.span.start : mention.span.start]
             if not re.search(r".[A-Z][\w.]* $|\bthe $|^[A-Z][a-z]{1,3}\.? $(?<!Then )", before):
-                yield (Edit(mention.span, only, "name_form"),)
+                yield Edit(mention.span, only, "name_form")
 
 
 _GIVEN = r"\b[A-Z][a-z]+(?: [A-Z](?:\.|[a-z]+))? (?:de |van |von )?"
-_NOT_GIVEN = frozenset(
-    re.findall(
-        "[A-Z][a-z]+",
-        "In The At On For With From And But By To Of As Mr Mrs Ms Dr Sir Lord Lady King Queen Prince Princess "
-        "President Saint Professor General Captain Colonel Pope When While After Before Since Although If New "
-        "North South East West County Lake Mount Fort Port San River Later His Her Their Its This That Both",
-    )
-)
+_NOT_GIVEN = word_set("""
+In The At On For With From And But By To Of As Mr Mrs Ms Dr Sir Lord Lady King Queen Prince Princess President Saint
+Professor General Captain Colonel Pope When While After Before Since Although If New North South East West County Lake
+Mount Fort Port San River Later His Her Their Its This That Both
+""")
 
 
 # --------------------------------------------------------------------------------------------- voice and order
 
 
-def voices(passage: Passage, draw: Random) -> Iterator[Edits]:
+def voices(passage: Passage, draw: Random) -> Iterator[Edit]:
     """Replace "A defeated B" by "B was defeated by A", or the reverse, for two names that make up the whole clause."""
     text, span = passage.text, passage.span
     for a, b in pairwise(passage.names):
@@ -213,13 +198,13 @@ def voices(passage: Passage, draw: Random) -> Iterator[Edits]:
         if match := re.fullmatch(rf" ({'|'.join(TRANSITIVE)}) ", between):
             verb = PARTICIPLES.get(match[1], match[1])
             if not re.match(" by| to", after):
-                yield (Edit(whole, f"{other} was {verb} by {one}", "voice"),)
+                yield Edit(whole, f"{other} was {verb} by {one}", "voice")
         elif match := re.fullmatch(rf" was ({'|'.join((*TRANSITIVE, *PARTICIPLES.values()))}) by ", between):
             past = {participle: verb for verb, participle in PARTICIPLES.items()}.get(match[1], match[1])
-            yield (Edit(whole, f"{other} {past} {one}", "voice"),)
+            yield Edit(whole, f"{other} {past} {one}", "voice")
 
 
-def orders(passage: Passage, draw: Random) -> Iterator[Edits]:
+def orders(passage: Passage, draw: Random) -> Iterator[Edit]:
     """Move a date such as "In 2019," from the front to the end of a simple sentence, or the reverse."""
     sentence = passage.sentence
     if _SUBORDINATE.search(sentence):
@@ -228,16 +213,13 @@ def orders(passage: Passage, draw: Random) -> Iterator[Edits]:
         rest = match[2][0].upper() + match[2][1:]
         when = match[1][0].lower() + match[1][1:]
         if not re.search(_WHEN.replace("[IO]", "[io]"), match[2]):
-            yield (passage.edit(0, len(sentence), f"{rest} {when}{match[3]}", "order"),)
+            yield passage.edit(0, len(sentence), f"{rest} {when}{match[3]}", "order")
     elif match := re.fullmatch(rf"([A-Z][^,;:]+) ({_WHEN.replace('[IO]', '[io]')})([.!])", sentence):
         first = match[1] if opens_with_name(match[1]) else match[1][0].lower() + match[1][1:]
         other = re.search(_WHEN.replace("[IO]", "[IOio]"), match[1]) or _PARTICIPLE.search(match[1])
         if re.search(r" (?:was|were|is|had|has|[a-z]+ed) ", match[1]) and not other:
-            yield (
-                passage.edit(
-                    0, len(sentence), f"{match[2].capitalize()[:2]}{match[2][2:]}, {first}{match[3]}", "order"
-                ),
-            )
+            when = f"{match[2].capitalize()[:2]}{match[2][2:]}"
+            yield passage.edit(0, len(sentence), f"{when}, {first}{match[3]}", "order")
 
 
 _WHEN = (
@@ -252,7 +234,7 @@ _SUBORDINATE = re.compile(
 )
 
 
-def conjuncts(passage: Passage, draw: Random) -> Iterator[Edits]:
+def conjuncts(passage: Passage, draw: Random) -> Iterator[Edit]:
     """Replace "A and B" by "B and A" for two places or two people, unless one of them has a title or role."""
     text = passage.text
     if re.search(r"\brespectively\b|\bformer\b|\blatter\b|\bbetween\b", passage.sentence):
@@ -263,88 +245,69 @@ def conjuncts(passage: Passage, draw: Random) -> Iterator[Edits]:
         free = before == "" or re.search(r"\b(?:in|by|from|to|with|for|include|including|near|met|visited) $", before)
         alike = a.kind == b.kind != "name" and one != other and not one.isupper()
         if free and alike and text[a.span.end : b.span.start] == " and " and not re.match(r" [A-Z]|['’]|-", after):
-            yield (Edit(Span(a.span.start, b.span.end), f"{other} and {one}", "conjuncts"),)
+            yield Edit(Span(a.span.start, b.span.end), f"{other} and {one}", "conjuncts")
 
 
-def splits(passage: Passage, draw: Random) -> Iterator[Edits]:
+def splits(passage: Passage, draw: Random) -> Iterator[Edit]:
     """Split two main clauses into two sentences: ", and she opened" becomes ". She opened"."""
     sentence = passage.sentence
     for match in re.finditer(r", and (he|she|it|they) (?=[a-z]+)", sentence):
-        if sentence[: match.start()].count(" ") > 3 and not re.search(
-            r"\b(?:that|if|whether|because)\b|[\"“]", sentence
-        ):
-            yield (passage.edit(*match.span(), f". {match[1].capitalize()} ", "split"),)
+        is_main = not re.search(r"\b(?:that|if|whether|because)\b|[\"“]", sentence)
+        if is_main and sentence[: match.start()].count(" ") > 3:
+            yield passage.edit(*match.span(), f". {match[1].capitalize()} ", "split")
 
 
-def frames(passage: Passage, draw: Random) -> Iterator[Edits]:
+def frames(passage: Passage, draw: Random) -> Iterator[Edit]:
     """Put a phrase such as "According to the text," before the first sentence of the response."""
     sentence = passage.sentence
-    if (
-        passage.text[: passage.span.start].strip()
-        or sentence[0] in "\"“'"
-        or not sentence[0].isalpha()
-        or "?" in sentence
-    ):
+    if passage.text[: passage.span.start].strip() or not sentence[0].isalpha() or "?" in sentence:
         return
     if re.match(r"(?:However|But|And|Also|Then|So|Thus|Therefore|Moreover|According)\b|An? [A-Z]", sentence):
         return
-    first_word = re.match(r"\w+", sentence)
-    is_mentioned = first_word and any(
-        first_word[0] in mention.span.of(passage.text).split() for mention in passage.mentions
-    )
+    first_word = re.split(r"\W", sentence, maxsplit=1)[0]
+    is_mentioned = any(first_word in mention.span.of(passage.text).split() for mention in passage.mentions)
     keeps = opens_with_name(sentence) or is_mentioned or re.match(r"\w+ [A-Z]", sentence)
     first = sentence[0] if keeps else sentence[0].lower()
-    yield (passage.edit(0, 1, draw.choice(FRAMES) + first, "framing"),)
+    yield passage.edit(0, 1, draw.choice(FRAMES) + first, "framing")
 
 
 # ------------------------------------------------------------------------------------------------------- cuts
 
 
-def cuts(passage: Passage, draw: Random) -> Iterator[Edits]:
+def cuts(passage: Passage, draw: Random) -> Iterator[Edit]:
     """Remove a part in brackets, a relative clause, a second main clause or a date at the end."""
     sentence = passage.sentence
-    for pattern, new in _CUTS:
+    for pattern in _CUTS:
         if pattern is _LAST_DATE and (_NEGATED.search(sentence) or _LIMITING.search(sentence)):
             continue
         for match in pattern.finditer(sentence):
-            left = sentence[: match.start()] + new + sentence[match.end() :]
-            if len(words(left)) >= 5:
-                yield (passage.edit(*match.span(), new, "cut"),)
+            if len(words(sentence[: match.start()] + sentence[match.end() :])) >= 5:
+                yield passage.edit(*match.span(), "", "cut")
 
 
 _LAST_DATE = re.compile(rf" {_WHEN.replace('[IO]', '[io]')}(?=\.$)")
 _CUTS = (
-    (re.compile(r" \((?:[12][0-9]{3}|[^()]{0,78}[A-Za-z]{2}[^()]{0,78})\)"), ""),
-    (
-        re.compile(
-            r", (?:which|who|where) [^,;()\"“]{5,90},(?= (?:is|was|has|had|were|are|became|won|died|made|began)\b)"
-        ),
-        "",
-    ),
-    (
-        re.compile(
-            r", (?:which|who|where|whose|and (?:he|she|it|they)|but (?:he|she|it|they)) [^,;()\"“”]{5,110}(?=\.$)"
-        ),
-        "",
-    ),
-    (re.compile(r", (?:making|leaving|including|becoming|allowing|causing) [^,;()\"“”]{5,90}(?=\.$)"), ""),
-    (_LAST_DATE, ""),
+    re.compile(r" \((?:[12][0-9]{3}|[^()]{0,78}[A-Za-z]{2}[^()]{0,78})\)"),
+    re.compile(r", (?:which|who|where) [^,;()\"“]{5,90},(?= (?:is|was|has|had|were|are|became|won|died|made|began)\b)"),
+    re.compile(r", (?:which|who|where|whose|(?:and|but) (?:he|she|it|they)) [^,;()\"“”]{5,110}(?=\.$)"),
+    re.compile(r", (?:making|leaving|including|becoming|allowing|causing) [^,;()\"“”]{5,90}(?=\.$)"),
+    _LAST_DATE,
 )
 
 
-def dropped_adverbs(passage: Passage, draw: Random) -> Iterator[Edits]:
+def dropped_adverbs(passage: Passage, draw: Random) -> Iterator[Edit]:
     """Remove an adverb that adds nothing, unless it follows a negation, or a connective at the beginning."""
     sentence = passage.sentence
     for match in re.finditer(rf"(?<=[a-z] )(?:{'|'.join(ADVERBS)}) (?=[a-z]+)", sentence):
         before = sentence[max(0, match.start() - 25) : match.start()]
         if not _NEGATED.search(before) and not re.search(r"\b(?:an?|but|so|too) $", before):
-            yield (passage.edit(*match.span(), "", "adverb"),)
+            yield passage.edit(*match.span(), "", "adverb")
     opener = re.match(rf"(?:{'|'.join(OPENERS)}), ([^\W\d_])", sentence)
     if opener:
-        yield (passage.edit(*opener.span(), opener[1].upper(), "adverb"),)
+        yield passage.edit(*opener.span(), opener[1].upper(), "adverb")
 
 
-REWRITES: dict[str, Callable[[Passage, Random], Iterator[Edits]]] = {
+REWRITES: dict[str, Callable[[Passage, Random], Iterator[Edit]]] = {
     "synonym": synonyms,
     "number_form": partial(value_forms, kind="number_form"),
     "date_form": partial(value_forms, kind="date_form"),
@@ -362,38 +325,24 @@ _WEIGHTS = dict.fromkeys(REWRITES, 4.0) | {"voice": 30, "order": 12, "conjuncts"
 _FRAMED = 0.15  # chance that framing is tried; nearly every first sentence could be framed
 
 
-def rewritten(
-    examples: Iterable[Example],
-    *,
-    share: float = 0.5,
-    most: int = 3,
-    types: Sequence[str] | None = None,
-    seed: int = 0,
-) -> Iterator[Example]:
+def rewritten(examples: Iterable[Example], *, share: float = 0.5, seed: int = 0) -> Iterator[Example]:
     """Rewrite some of the responses so that they say the same in other words, or say less, and yield all examples.
 
-    Only responses that are labelled as grounded are rewritten, and they stay grounded. The group `rewritten` lists the
-    types that were used, in alphabetical order with "+" between them. The group is "no" if nothing was rewritten.
+    Only responses that are labelled as grounded are rewritten, and they stay grounded. Each sentence gets at most three
+    rewrites. The group `rewritten` lists the types that were used, in alphabetical order with "+" between them. The
+    group is "no" if nothing was rewritten.
 
     Args:
         examples: The labelled examples, which are read as a stream.
         share: The fraction of the grounded examples to rewrite, from 0 to 1. Whether an example is rewritten is drawn
             for each one.
-        most: How many rewrites each sentence of a response may get, at least 1. They are all of different types.
-        types: The types to use, names in `REWRITES`. Default: all types.
         seed: The random seed. What is drawn for an example does not depend on other examples.
 
     Raises:
-        UnknownNameError: A type is unknown.
-        InputError: The fraction or the number is out of range.
+        InputError: The fraction is out of range.
     """
-    chosen = tuple(REWRITES) if types is None else tuple(dict.fromkeys(types))
-    for unknown in (name for name in chosen if name not in REWRITES):
-        raise UnknownNameError("type of rewrite", unknown, REWRITES)
-    if not 0.0 <= share <= 1.0 or most < 1:
-        raise InputError(
-            f"the share is {share:g}, at most {most} rewrites", hint="a share from 0 to 1, at least 1 rewrite"
-        )
+    if not 0.0 <= share <= 1.0:
+        raise InputError(f"the share is {share:g}", hint="from 0 to 1")
     for example in examples:
         draw = random.Random(f"{seed}\0rewritten\0{example.case.id}")
         if not is_grounded(example) or example.gold.verdicts or draw.random() >= share:
@@ -401,7 +350,7 @@ def rewritten(
             continue
         edits: list[Edit] = []
         for passage in passages_of(example.case):
-            edits += rewrite(passage, draw, most=draw.randint(1, most), types=chosen)
+            edits += rewrite(passage, draw, most=draw.randint(1, 3))
         names = "+".join(sorted({edit.because for edit in edits})) or "no"
         id = f"{example.case.id}/rewritten" if edits else example.case.id
         case = replace(example.case, id=id, response=apply(example.case.response, edits))
@@ -414,16 +363,11 @@ def rewrite(passage: Passage, draw: Random, *, most: int = 1, types: Sequence[st
     The rewrites have different types and do not touch each other.
     """
     edits: list[Edit] = []
-    used = 0
-    for kind in sorted(types, key=lambda kind: draw.random() ** (1 / _WEIGHTS[kind]), reverse=True):
-        if used == most:
+    for kind in weighted_order(types, _WEIGHTS, draw):
+        if len(edits) == most:
             break
         if kind == "framing" and draw.random() >= _FRAMED:
             continue
         options = list(REWRITES[kind](passage, draw))
-        for option in draw.sample(options, len(options)):
-            if all(e.span.end + 1 < new.span.start or new.span.end + 1 < e.span.start for e in edits for new in option):
-                edits += option
-                used += 1
-                break
+        edits += [edit for edit in draw.sample(options, len(options)) if is_apart(edit, edits)][:1]
     return sorted(edits, key=lambda edit: edit.span)

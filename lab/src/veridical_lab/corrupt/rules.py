@@ -16,10 +16,10 @@ from veridical.records.edits import apply
 from veridical.records.errors import InputError
 from veridical.records.types import Case, Edit, Example, Judgement, Source
 from veridical.text.segment import sentences
-from veridical_lab.corrupt import chosen_names
+from veridical_lab.corrupt import chosen_names, weighted_order
 from veridical_lab.corrupt.error_types import ERROR_TYPES, Material, plain_sentences
 from veridical_lab.corrupt.gold import made_from, with_errors
-from veridical_lab.corrupt.passages import Passage, article_fits, passages_of
+from veridical_lab.corrupt.passages import Passage, article_fits, is_apart, passages_of
 
 # weights of the draw of a type: higher for types that fewer sentences offer
 _WEIGHTS = dict.fromkeys(ERROR_TYPES, 4) | {"relation": 30, "unit": 30, "negation": 2}
@@ -84,18 +84,13 @@ class Rules:
 
     def _one_error(self, passages: Sequence[Passage], before: Sequence[Edit], draw: random.Random) -> Sequence[Edit]:
         """Find the edits of one more error, which do not touch those in `before`. None are found if no type fits."""
-        for kind in sorted(self._types, key=lambda kind: draw.random() ** (1 / _WEIGHTS[kind]), reverse=True):
+        for kind in weighted_order(self._types, _WEIGHTS, draw):
             for passage in draw.sample(passages, len(passages)):
                 in_sentence = [edit for edit in before if passage.span.contains(edit.span)]
                 if in_sentence and not {kind, *(edit.because for edit in in_sentence)} <= _TOGETHER:
                     continue
                 for edits in ERROR_TYPES[kind](passage, self._material, draw):
-                    apart = all(
-                        a.span.end + 1 < b.span.start or b.span.end + 1 < a.span.start
-                        for a in in_sentence
-                        for b in edits
-                    )
-                    if apart and _is_error(passage, edits):
+                    if all(is_apart(edit, in_sentence) for edit in edits) and _is_error(passage, edits):
                         return edits
         return ()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, islice
+from itertools import chain, islice
 
 from veridical.records.errors import InputError
 from veridical.records.spans import Span
@@ -54,10 +54,8 @@ class Recipe:
         if not all(0.0 <= share <= 1.0 for share in shares):
             raise InputError(f"the shares are {shares}", hint="faithful, rewrite and clutter are shares from 0 to 1")
         if not 1 <= self.source_words[0] <= self.source_words[1] or self.responses < 1:
-            raise InputError(
-                f"sources of {self.source_words} words, {self.responses} responses for each",
-                hint="numbers from 1, in order",
-            )
+            problem = f"sources of {self.source_words} words, {self.responses} responses for each"
+            raise InputError(problem, hint="numbers from 1, in order")
 
 
 def training_examples(
@@ -78,17 +76,13 @@ def training_examples(
     """
     recipe = recipe or Recipe()
     remaining = iter(texts)
-    for number in count():
-        some = list(islice(remaining, block))
-        if not some:
-            return
+    first = 0
+    while some := list(islice(remaining, block)):
         material = Material.of(some)
         rules = Rules((), types=recipe.types, errors=recipe.errors, material=material)
-        faithful = (
-            example
-            for i, text in enumerate(some)
-            for example in excerpts(text, f"{name}/{number * block + i}", recipe, seed=seed)
-        )
+        made = (excerpts(text, f"{name}/{i}", recipe, seed=seed) for i, text in enumerate(some, first))
+        faithful = chain.from_iterable(made)
+        first += block
         surrounded = cluttered(faithful, material.sentences, share=recipe.clutter, seed=seed)
         for example in rewritten(surrounded, share=recipe.rewrite, seed=seed):
             draw = random.Random(f"{seed}\0training\0{example.case.id}")
@@ -104,29 +98,25 @@ def excerpts(text: str, document: str, recipe: Recipe, *, seed: int = 0) -> Iter
     A sentence that begins with a pronoun is only used together with the sentence before.
     """
     draw = random.Random(f"{seed}\0excerpts\0{document}\0{text[:1000]}")
+    low, high = recipe.source_words
     spans = sentences(text)
-    sizes = [len(words(span.of(text))) for span in spans]
-    first = 0
-    while first < len(spans):
-        low, high = recipe.source_words
+    while spans:
         wanted = low * (high / low) ** draw.random()
-        last, size = first, 0
-        while last < len(spans) and size < wanted:
-            size += sizes[last]
-            last += 1
-        passage = Span(spans[first].start, spans[last - 1].end)
-        inside = [span.shift(-passage.start) for span in spans[first:last]]
-        first = last
+        count = size = 0
+        while count < len(spans) and size < wanted:
+            size += len(words(spans[count].of(text)))
+            count += 1
         if size < low:
             return
+        passage = Span(spans[0].start, spans[count - 1].end)
+        inside = [span.shift(-passage.start) for span in spans[:count]]
+        spans = spans[count:]
         source = passage.of(text)
         for nth in range(recipe.responses):
             (size_of_response,) = draw.choices(range(1, len(recipe.response_sentences) + 1), recipe.response_sentences)
             response = excerpt(source, inside, size_of_response, draw)
             if response:
-                id = f"{document}/{passage.start}/{nth}"
-                case = Case(id, response, (Source("text", source),))
-                yield Example(case, Judgement(id, "copied", 0.0), document, (("response", "copied"),))
+                yield _copied(f"{document}/{passage.start}/{nth}", response, source, document)
 
 
 def whole_passages(text: str, document: str, count: int) -> Iterator[Example]:
@@ -149,9 +139,12 @@ def whole_passages(text: str, document: str, count: int) -> Iterator[Example]:
             size = min(_PASSAGE[1], len(spans) if len(spans) <= _PASSAGE[1] else len(spans) - _PASSAGE[0])
             passage = Span(spans[0].start, spans[size - 1].end)
             spans, count = spans[size:], count - 1
-            id = f"{document}/{passage.start}/whole"
-            case = Case(id, passage.of(text), (Source("text", passage.of(text)),))
-            yield Example(case, Judgement(id, "copied", 0.0), document, (("response", "copied"),))
+            yield _copied(f"{document}/{passage.start}/whole", passage.of(text), passage.of(text), document)
+
+
+def _copied(id: str, response: str, source: str, document: str) -> Example:
+    case = Case(id, response, (Source("text", source),))
+    return Example(case, Judgement(id, "copied", 0.0), document, (("response", "copied"),))
 
 
 def excerpt(text: str, spans: Sequence[Span], count: int, draw: random.Random) -> str:
@@ -160,14 +153,15 @@ def excerpt(text: str, spans: Sequence[Span], count: int, draw: random.Random) -
     Return "" if none of the sentences makes sense by itself.
     """
     usable = [i for i, span in enumerate(spans) if plain_sentences(span.of(text))]
+    refers = [span.of(text).split(None, 1)[0].lower() in _PRONOUNS for span in spans]
     chosen: set[int] = set()
     for i in draw.sample(usable, len(usable)):
-        with_it = [i]
-        while spans[with_it[-1]].of(text).split(None, 1)[0].lower() in _PRONOUNS and with_it[-1] - 1 in usable:
-            with_it.append(with_it[-1] - 1)
-        opens = spans[with_it[-1]].of(text).split(None, 1)[0].lower() in _PRONOUNS
-        if not opens and len(chosen | set(with_it)) <= max(count, 2 if len(with_it) > 1 and not chosen else 0):
-            chosen |= set(with_it)
+        first = i
+        while refers[first] and first - 1 in usable:
+            first -= 1
+        with_it = chosen.union(range(first, i + 1))
+        if not refers[first] and len(with_it) <= max(count, 2 if first < i and not chosen else 0):
+            chosen = with_it
         if len(chosen) >= count:
             break
     return " ".join(spans[i].of(text) for i in sorted(chosen))
@@ -208,8 +202,6 @@ def cluttered(
                 if sentence not in source.text and sentence not in case.response:
                     added.append(sentence)
             before = draw.randint(0, len(added))
-            text = "\n".join(part for part in (" ".join(added[:before]), source.text, " ".join(added[before:])) if part)
-            sources.append(replace(source, text=text))
-        yield (
-            replace(example, case=replace(case, sources=tuple(sources))) if tuple(sources) != case.sources else example
-        )
+            parts = (" ".join(added[:before]), source.text, " ".join(added[before:]))
+            sources.append(replace(source, text="\n".join(filter(None, parts))))
+        yield replace(example, case=replace(case, sources=tuple(sources)))

@@ -132,35 +132,18 @@ additional = further
 """
 
 
-def _compiled() -> tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]:
-    """Compile each line of the table into a pattern of whole words and its replacements."""
-    lines = (line.rpartition(" = ") for line in _TABLE.strip().split("\n"))
-    return tuple((re.compile(rf"(?<![\w'’-]){old}(?![\w'’-])"), tuple(new.split(" | "))) for old, _, new in lines)
-
-
-SYNONYMS = _compiled()
+SYNONYMS = tuple(
+    (re.compile(rf"(?<![\w'’-]){old}(?![\w'’-])"), tuple(new.split(" | ")))
+    for old, _, new in (line.rpartition(" = ") for line in _TABLE.strip().split("\n"))
+)
+"""For each line of the table, a pattern of whole words and its replacements."""
 
 UNIT_FORMS = {
-    "km": "kilometres",
-    "cm": "centimetres",
-    "mm": "millimetres",
-    "m": "metres",
-    "kg": "kilograms",
-    "mi": "miles",
-    "ft": "feet",
-    "mph": "miles per hour",
-    "km/h": "kilometres per hour",
-    "%": " percent",
-    "kilometres": "km",
-    "kilometers": "km",
-    "metres": "m",
-    "meters": "metres",
-    "centimetres": "cm",
-    "centimeters": "cm",
-    "kilograms": "kg",
-    "percent": "%",
-    "per cent": "%",
-}
+    "km": "kilometres", "cm": "centimetres", "mm": "millimetres", "m": "metres", "kg": "kilograms", "mi": "miles",
+    "ft": "feet", "mph": "miles per hour", "km/h": "kilometres per hour", "%": " percent", "kilometres": "km",
+    "kilometers": "km", "metres": "m", "meters": "metres", "centimetres": "cm", "centimeters": "cm",
+    "kilograms": "kg", "percent": "%", "per cent": "%",
+}  # fmt: skip
 """Units, each with another way to write it."""
 
 # adverbs that can be dropped, except after a negation, which they may weaken
@@ -168,13 +151,7 @@ ADVERBS = "also very quite eventually subsequently famously notably officially r
 OPENERS = ("However", "Moreover", "Furthermore", "Additionally", "In addition", "Nevertheless", "Similarly", "Also")
 
 FRAMES = (
-    "According to the text, ",
-    "According to the article, ",
-    "As the article says, ",
-    "The article says that ",
-    "The text states that ",
-    "From the text we learn that ",
-    "The source mentions that ",
-    "As described, ",
+    "According to the text, ", "According to the article, ", "As the article says, ", "The article says that ",
+    "The text states that ", "From the text we learn that ", "The source mentions that ", "As described, ",
     "Based on the text, ",
-)
+)  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -41,203 +42,83 @@ def crossings_of(scene: Scene, i: int, kind: str) -> Iterator[Crossing]:
             yield from rule(scene, i, random.Random(seed))
 
 
-# sentence (its text begins so), kind, a statement that is right for the text, one that is right for the changed text
-MADE = [
-    ("Anna Berg defeated", "roles", "‹Anna Berg› defeated ‹Eva Holm›.", "‹Eva Holm› defeated ‹Anna Berg›."),
-    (
-        "Anna Berg defeated",
-        "voice",
-        "‹Eva Holm› was defeated by ‹Anna Berg›.",
-        "‹Anna Berg› was defeated by ‹Eva Holm›.",
-    ),
-    ("Anna Berg defeated", "converse", "‹Eva Holm› lost to ‹Anna Berg›.", "‹Anna Berg› lost to ‹Eva Holm›."),
-    (
-        "Paul Moore was hired",
-        "voice",
-        "‹The Acme Company› hired ‹Paul Moore›.",
-        "‹Paul Moore› hired ‹the Acme Company›.",
-    ),
-    (
-        "The guide had warned",
-        "voice",
-        "‹The climbers› had been warned by ‹the guide›.",
-        "‹The guide› had been warned by ‹the climbers›.",
-    ),
-    ("He criticised", "roles", "‹Mark Stone› criticised ‹Peter Long›.", "‹Peter Long› criticised ‹Mark Stone›."),
-    (
-        "Helen Ward bought",
-        "converse",
-        "‹Simon Fox› sold the painting to ‹Helen Ward›.",
-        "‹Helen Ward› sold the painting to ‹Simon Fox›.",
-    ),
-    ("Oskar Lind was", "converse", "‹Sara Lind› was a child of ‹Oskar Lind›.", None),  # they share a word
-    (
-        "The match was",
-        "cause",
-        "‹The reason why› the match was cancelled ‹is that› the field was wet.",
-        "The match was cancelled, ‹and this is why› the field was wet.",
-    ),
-    (
-        "The match was",
-        "cause",
-        "‹The field was wet›, and this is why ‹the match was cancelled›.",
-        "‹The match was cancelled›, and this is why ‹the field was wet›.",
-    ),
-    (
-        "As a result, the drivers",
-        "cause",
-        "The bridge was closed, ‹and this is why› the drivers took the ferry.",
-        "‹The reason why› the bridge was closed ‹is that› the drivers took the ferry.",
-    ),
-    (
-        "Late payment",
-        "cause",
-        "‹A check› is the result of ‹late payment›.",
-        "‹Late payment› is the result of ‹a check›.",
-    ),
-    (
-        "The flight was",
-        "cause",
-        "A storm was ‹the reason why› the flight was delayed.",
-        "A storm was ‹the result of the fact that› the flight was delayed.",
-    ),
-    (
-        "Peter Long sold",
-        "order",
-        "Peter Long sold the farm, ‹and then› the war began.",
-        "Peter Long sold the farm, ‹but even earlier› the war began.",
-    ),
-    (
-        "After leaving",
-        "order",
-        "Mark Stone ‹left the army› and then ‹opened a bakery›.",
-        "Mark Stone ‹opened a bakery› and then ‹left the army›.",
-    ),
-    (
-        "The factory opened",
-        "order",
-        "‹The factory opened› before ‹the owner closed the factory›.",
-        "‹The owner closed the factory› before ‹the factory opened›.",
-    ),
-    (
-        "The museum owns",
-        "certainty",
-        "The museum ‹owns› a copy of the letter.",
-        "‹It is not certain whether› the museum owns a copy of the letter.",
-    ),
-    (
-        "The painter may",
-        "certainty",
-        "‹It is not certain whether› the painter visited Paris in 1889.",
-        "The painter ‹visited› Paris in 1889.",
-    ),
-    (
-        "The company plans",
-        "certainty",
-        "The company ‹may or may not have› opened a shop in Rome.",
-        "The company ‹has› opened a shop in Rome.",
-    ),
-    (
-        "The minister said",
-        "certainty",
-        "‹According to› the minister, the tax was too high.",
-        "According to the minister, ‹it is not true that› the tax was too high.",
-    ),
-    (
-        "The critic believed",
-        "certainty",
-        "‹It is merely claimed by› the critic ‹that› the poem was a joke.",
-        "The poem ‹was a joke›.",
-    ),
-    (
-        "Anna Berg won",
-        "stitched",
-        "‹Anna Berg› won the first prize for a novel.",
-        "‹Eva Holm› won the first prize for a novel.",
-    ),
-    (
-        "The tower was built",
-        "stitched",
-        "The tower was built in ‹1820›.",
-        "The tower was built in ‹1954›.",
-    ),
-    (
-        "The workers left",
-        "scope",
-        "‹A majority of› the workers left the village in spring.",
-        "‹A minority of› the workers left the village in spring.",
-    ),
-    (
-        "Most birds",
-        "scope",
-        "‹A majority of› birds leave the island in autumn.",
-        "‹Zero› birds leave the island in autumn.",
-    ),
-    (
-        "Paul Moore and",
-        "scope",
-        "Paul Moore ‹signed the contract›.",
-        "Paul Moore ‹did nothing of the kind: of the two it was just› Helen Ward ‹that signed the contract›.",
-    ),
-    ("The club has", "scope", "The club has ‹over› 500 members.", "The club has ‹under› 500 members."),
-    (
-        "The hall was",
-        "negation",
-        "The hall ‹was not› painted in white.",
-        "The hall ‹was› painted in white.",
-    ),
-    ("The team failed", "negation", "The team ‹did not reach› the summit.", "The team ‹reached› the summit."),
-    ("Sara Lind left", "negation", "Sara Lind ‹did not pay› the bill.", "Sara Lind ‹paid› the bill."),
-    (
-        "The singer never",
-        "negation",
-        "‹At no time did› the singer ‹return› to the city.",
-        "‹There was a time when› the singer ‹returned› to the city.",
-    ),
-    (
-        "The mine no longer",
-        "negation",
-        "The mine ‹has stopped› employing miners.",
-        "The mine ‹keeps on› employing miners.",
-    ),
-    (
-        "The festival attracts",
-        "negation",
-        "The festival attracts tourists ‹as well as› artists.",
-        "The festival attracts artists ‹rather than› tourists.",
-    ),
-    ("The kit contains", "count", "The kit contains ‹three› things.", "The kit contains ‹two› things."),
-    (
-        "The tower is taller",
-        "comparison",
-        "‹The church› is shorter than ‹the tower›.",
-        "‹The tower› is shorter than ‹the church›.",
-    ),
-    (
-        "Lake Vesper",
-        "comparison",
-        "‹No other› lake in the region is deeper than Lake Vesper.",
-        "‹Another› lake in the region is deeper than Lake Vesper.",
-    ),
-    (
-        "Eva Holm scored",
-        "comparison",
-        "Eva Holm scored more ‹goals› than ‹assists›.",
-        "Eva Holm scored more ‹assists› than ‹goals›.",
-    ),
-]
+# sentence (its text begins so) | kind | a statement that is right for the text | one that is right for the changed text
+MADE = """
+Anna Berg defeated | roles | ‹Anna Berg› defeated ‹Eva Holm›. | ‹Eva Holm› defeated ‹Anna Berg›.
+Anna Berg defeated | voice | ‹Eva Holm› was defeated by ‹Anna Berg›. | ‹Anna Berg› was defeated by ‹Eva Holm›.
+Anna Berg defeated | converse | ‹Eva Holm› lost to ‹Anna Berg›. | ‹Anna Berg› lost to ‹Eva Holm›.
+Paul Moore was hired | voice | ‹The Acme Company› hired ‹Paul Moore›. | ‹Paul Moore› hired ‹the Acme Company›.
+The guide had warned | voice | ‹The climbers› had been warned by ‹the guide›.
+| ‹The guide› had been warned by ‹the climbers›.
+He criticised | roles | ‹Mark Stone› criticised ‹Peter Long›. | ‹Peter Long› criticised ‹Mark Stone›.
+Helen Ward bought | converse | ‹Simon Fox› sold the painting to ‹Helen Ward›.
+| ‹Helen Ward› sold the painting to ‹Simon Fox›.
+The match was | cause | ‹The reason why› the match was cancelled ‹is that› the field was wet.
+| The match was cancelled, ‹and this is why› the field was wet.
+The match was | cause | ‹The field was wet›, and this is why ‹the match was cancelled›.
+| ‹The match was cancelled›, and this is why ‹the field was wet›.
+As a result, the drivers | cause | The bridge was closed, ‹and this is why› the drivers took the ferry.
+| ‹The reason why› the bridge was closed ‹is that› the drivers took the ferry.
+Late payment | cause | ‹A check› is the result of ‹late payment›. | ‹Late payment› is the result of ‹a check›.
+The flight was | cause | A storm was ‹the reason why› the flight was delayed.
+| A storm was ‹the result of the fact that› the flight was delayed.
+Peter Long sold | order | Peter Long sold the farm, ‹and then› the war began.
+| Peter Long sold the farm, ‹but even earlier› the war began.
+After leaving | order | Mark Stone ‹left the army› and then ‹opened a bakery›.
+| Mark Stone ‹opened a bakery› and then ‹left the army›.
+The factory opened | order | ‹The factory opened› before ‹the owner closed the factory›.
+| ‹The owner closed the factory› before ‹the factory opened›.
+The museum owns | certainty | The museum ‹owns› a copy of the letter.
+| ‹It is not certain whether› the museum owns a copy of the letter.
+The painter may | certainty | ‹It is not certain whether› the painter visited Paris in 1889.
+| The painter ‹visited› Paris in 1889.
+The company plans | certainty | The company ‹may or may not have› opened a shop in Rome.
+| The company ‹has› opened a shop in Rome.
+The minister said | certainty | ‹According to› the minister, the tax was too high.
+| According to the minister, ‹it is not true that› the tax was too high.
+The critic believed | certainty | ‹It is merely claimed by› the critic ‹that› the poem was a joke.
+| The poem ‹was a joke›.
+Anna Berg won | stitched | ‹Anna Berg› won the first prize for a novel. | ‹Eva Holm› won the first prize for a novel.
+The tower was built | stitched | The tower was built in ‹1820›. | The tower was built in ‹1954›.
+The workers left | scope | ‹A majority of› the workers left the village in spring.
+| ‹A minority of› the workers left the village in spring.
+Most birds | scope | ‹A majority of› birds leave the island in autumn. | ‹Zero› birds leave the island in autumn.
+Paul Moore and | scope | Paul Moore ‹signed the contract›.
+| Paul Moore ‹did nothing of the kind: of the two it was just› Helen Ward ‹that signed the contract›.
+The club has | scope | The club has ‹over› 500 members. | The club has ‹under› 500 members.
+The hall was | negation | The hall ‹was not› painted in white. | The hall ‹was› painted in white.
+The team failed | negation | The team ‹did not reach› the summit. | The team ‹reached› the summit.
+Sara Lind left | negation | Sara Lind ‹did not pay› the bill. | Sara Lind ‹paid› the bill.
+The singer never | negation | ‹At no time did› the singer ‹return› to the city.
+| ‹There was a time when› the singer ‹returned› to the city.
+The mine no longer | negation | The mine ‹has stopped› employing miners. | The mine ‹keeps on› employing miners.
+The festival attracts | negation | The festival attracts tourists ‹as well as› artists.
+| The festival attracts artists ‹rather than› tourists.
+The kit contains | count | The kit contains ‹three› things. | The kit contains ‹two› things.
+The tower is taller | comparison | ‹The church› is shorter than ‹the tower›.
+| ‹The tower› is shorter than ‹the church›.
+Lake Vesper | comparison | ‹No other› lake in the region is deeper than Lake Vesper.
+| ‹Another› lake in the region is deeper than Lake Vesper.
+Eva Holm scored | comparison | Eva Holm scored more ‹goals› than ‹assists›.
+| Eva Holm scored more ‹assists› than ‹goals›.
+"""
 
 
-@pytest.mark.parametrize("opening, kind, right, wrong", MADE)
-def test_statements(scenes: dict[str, Scene], opening: str, kind: str, right: str, wrong: str | None) -> None:
+def statements_of(scenes: dict[str, Scene], opening: str, kind: str) -> set[tuple[str, str]]:
     ((scene, i),) = [
         (scene, i) for scene in scenes.values() for i, s in enumerate(scene.text.sentences) if s.startswith(opening)
     ]
-    pairs = {crossing.statements for crossing in crossings_of(scene, i, kind)}
-    if wrong is None:
-        assert all(right not in pair for pair in pairs)
-    else:
-        assert (right, wrong) in pairs
+    return {crossing.statements for crossing in crossings_of(scene, i, kind)}
+
+
+@pytest.mark.parametrize("row", re.split(r"\n(?!\|)", MADE.strip()))
+def test_statements(scenes: dict[str, Scene], row: str) -> None:
+    opening, kind, right, wrong = re.split(r"\s+\|\s+", row)
+    assert (right, wrong) in statements_of(scenes, opening, kind)
+
+
+def test_sides_that_share_a_word_do_not_change_places(scenes: dict[str, Scene]) -> None:
+    assert not statements_of(scenes, "Oskar Lind was the father of Sara Lind.", "converse")
 
 
 def test_the_changed_source_supports_the_other_statement(scenes: dict[str, Scene]) -> None:

@@ -13,16 +13,7 @@ from random import Random
 
 from veridical.records.types import Example
 from veridical_lab.corrupt import chosen_names
-from veridical_lab.corrupt.crossed import (
-    certainty,
-    comparison,
-    counts,
-    links,
-    negation,
-    roles,
-    scope,
-    stitched,
-)
+from veridical_lab.corrupt.crossed import certainty, comparison, counts, links, negation, roles, scope, stitched
 from veridical_lab.corrupt.crossed.crossing import Crossing, examples_of
 from veridical_lab.corrupt.crossed.parsing import Document, read_parsed
 from veridical_lab.corrupt.crossed.scenes import Scene
@@ -98,7 +89,7 @@ def crossed_examples(document: Document, *, seed: int = 0, kinds: Sequence[str] 
     draw = Random(f"{seed}\0crossed\0{document.id}")
     scene = Scene(document)
     rules = [rule for kind in kinds for rule in KINDS[kind]]
-    for i in (number for number, tree in enumerate(scene.trees) if tree is not None):
+    for i in scene.trees:
         tried = [rule for rule, share in rules if share == 1.0 or draw.random() < share]
         crossings = {f"{c.kind}/{c.form}": c for rule in tried for c in rule(scene, i, draw)}
         for name, crossing in crossings.items():

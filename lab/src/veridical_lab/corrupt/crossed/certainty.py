@@ -8,14 +8,14 @@ about them: those that merely hedge an asserted fact ("may have left"), and thos
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 
-from veridical_lab.corrupt.crossed.crossing import Crossing, Version, crossings
-from veridical_lab.corrupt.crossed.lexicon import word_set
+from veridical_lab.corrupt.crossed.crossing import Crossing, Version, crossings, filled
 from veridical_lab.corrupt.crossed.scenes import Scene
 from veridical_lab.corrupt.crossed.trees import Clause, Phrase, Tree, opened
 from veridical_lab.corrupt.crossed.verbs import conjugate, participle, past
+from veridical_lab.corrupt.english import word_set
 
 _ADVERBS = "reportedly|allegedly|possibly|probably|perhaps|supposedly|apparently|presumably"
 _HEDGED = re.compile(
@@ -40,12 +40,14 @@ _OPEN_VERB = ("A reportedly V.", "A allegedly V.", "A possibly V.", "A supposedl
 _CERTAIN = ("It is certain that S.", "It has been proved that S.", "Without any doubt, S.")
 
 
-def _stated(template: str, who: str, predicate: str) -> str:
-    """Put a statement into a template. If the template marks no words as wrong, the verb is marked."""
-    if "‹" not in template:
-        verb, _, rest = predicate.partition(" ")
-        predicate = f"‹{verb}› {rest}"
-    return re.sub(r"\bS\b", lambda _: f"{who} {predicate}", template)
+def _statements(templates: Sequence[str], others: Sequence[str], who: str, predicate: str) -> list[tuple[str, str]]:
+    """Fill each pair of templates. If a template marks no words as wrong, the verb is marked."""
+    verb, _, rest = predicate.partition(" ")
+
+    def said(template: str) -> str:
+        return filled(template, {"S": f"{who} {predicate}" if "‹" in template else f"{who} ‹{verb}› {rest}"})
+
+    return [(said(a), said(b)) for a in templates for b in others]
 
 
 def certainties(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
@@ -65,17 +67,10 @@ def certainties(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         open_forms = _OPEN if lemma == "be" else _OPEN + _OPEN_VERB
         facts: list[Version] = [{}]
         if draw.random() < 0.3:
-            facts += [{i: _version(template, forms)} for template in _CERTAIN]
-        versions = [(sure, {i: _version(template, forms)}) for sure in facts for template in open_forms]
-        said = fact.subject.said, fact.predicate
-        statements = [(_stated(a, *said), _stated(b, *said)) for a in _SAID_FACT for b in _SAID_OPEN]
+            facts += [{i: filled(template, forms)} for template in _CERTAIN]
+        versions = [(sure, {i: filled(template, forms)}) for sure in facts for template in open_forms]
+        statements = _statements(_SAID_FACT, _SAID_OPEN, fact.subject.said, fact.predicate)
         yield from crossings("certainty", "possible", scene.text, versions, statements, fact.touched, draw)
-
-
-def _version(template: str, forms: dict[str, str]) -> str:
-    """Put forms of a statement in the place of their letters in a template ("A" only before a small letter)."""
-    text = re.sub(r"\b[SPV](?=\.)", lambda match: forms[match[0]], template)
-    return opened(re.sub(r"^A(?= [a-z])", lambda match: forms["A"], text) if template.startswith("A ") else text)
 
 
 # ---------------------------------------------------------------------------------------------------- hedges
@@ -86,15 +81,15 @@ _HELD = word_set("believe think say rumor rumour suppose report allege assume pr
 def hedges(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     """Turn what the text calls possible into a fact: "may have left", "probably left", "is said to have left"."""
     tree = scene.trees[i]
-    clause = tree.clause(tree.root) if tree else None
-    if tree is None or clause is None or clause.negated or clause.subject is None or clause.opens:
+    clause = tree.clause(tree.root)
+    if clause is None or clause.negated or clause.subject is None or clause.opens:
         return
     if clause.end != len(tree) - 2 or len(tree) > 30 or clause.subject.last != clause.closes:
         return
     predicate = _asserted(tree, clause, clause.subject)
     if predicate and not _HEDGED.search(predicate):
         who = clause.subject.text
-        statements = [(_stated(a, who, predicate), _stated(b, who, predicate)) for a in _SAID_OPEN for b in _SAID_FACT]
+        statements = _statements(_SAID_OPEN, _SAID_FACT, who, predicate)
         version = {i: opened(f"{who} {predicate}.")}
         yield from crossings("certainty", "hedged", scene.text, [({}, version)], statements, (i,), draw)
 
@@ -172,7 +167,7 @@ def reports(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     if fact is None or complement is None or fact.opens != fact.verb or not fact.follows_subject:
         return
     tree, verb, speaker = fact.tree, fact.verb, fact.subject
-    that, subject = tree.child(complement, "mark"), tree.child(complement, "nsubj", "nsubjpass")
+    that, subject = tree.child(complement, "mark"), tree.subject_of(complement)
     if that != verb + 1 or tree.lower[that] != "that" or subject is None or tree.first[subject] != that + 1:
         return
     if tree.last[complement] != len(tree) - 2 or len(tree) > 35:

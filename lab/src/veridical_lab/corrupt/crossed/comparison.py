@@ -8,10 +8,10 @@ from itertools import pairwise
 from random import Random
 
 from veridical_lab.corrupt.crossed.crossing import Crossing, crossings
-from veridical_lab.corrupt.crossed.lexicon import word_set
 from veridical_lab.corrupt.crossed.scenes import Scene
 from veridical_lab.corrupt.crossed.trees import Tree
-from veridical_lab.corrupt.mentions import COUNTS
+from veridical_lab.corrupt.english import opposites_of, word_set
+from veridical_lab.corrupt.mentions import COUNTS, YEAR
 
 _PAIRS = """
 higher lower, larger smaller, bigger smaller, greater smaller, older younger, newer older, taller shorter, longer
@@ -20,20 +20,17 @@ broader narrower, deeper shallower, warmer colder, hotter cooler, closer farther
 brighter darker, cheaper dearer, thicker thinner, steeper flatter, safer riskier, easier harder, louder quieter,
 happier sadder, quicker slower, smarter duller, cleaner dirtier, more less, fewer more
 """
-_OPPOSITES: dict[str, str] = {}
-for _one, _other in (pair.split() for pair in _PAIRS.split(",")):
-    _OPPOSITES.setdefault(_one, _other)
-    _OPPOSITES.setdefault(_other, _one)
+_OPPOSITES = opposites_of(pair.split() for pair in _PAIRS.split(","))
 _NO_THINGS = word_set("CARDINAL QUANTITY MONEY PERCENT DATE TIME")
 
 
 def comparatives(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     """Exchange the sides of "A is larger than B", and state it in other words: "B is smaller than A"."""
     tree = scene.trees[i]
-    than = tree.lower.index("than") if tree and "than" in tree.lower else 0
-    noun = tree.child(than, "pobj") if tree and than else None
-    other = tree.phrase(noun) if tree and noun is not None else None
-    if tree is None or other is None or other.first != than + 1 or tree.deps[than] != "prep":
+    than = tree.find("than")
+    noun = tree.child(than, "pobj")
+    other = None if noun is None else tree.phrase(noun)
+    if not than or other is None or other.first != than + 1 or tree.deps[than] != "prep":
         return
     if tree.kinds[other.head] in _NO_THINGS or any(char.isdigit() for char in other.text):
         return
@@ -67,9 +64,8 @@ _COMPARATIVE = {"best": "better", "worst": "worse", "most": "more", "least": "le
 def superlatives(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     """Exchange "the largest" and "the second largest"."""
     tree = scene.trees[i]
-    clause = tree.clause(tree.root) if tree else None
-    attribute = tree.child(tree.root, "attr") if tree else None
-    if tree is None or clause is None or clause.subject is None or attribute is None or clause.negated:
+    clause, attribute = tree.clause(tree.root), tree.child(tree.root, "attr")
+    if clause is None or clause.subject is None or attribute is None or clause.negated:
         return
     if tree.lemmas[clause.verb] != "be" or clause.finite != clause.verb or not clause.tense or clause.subject.plural:
         return
@@ -86,24 +82,19 @@ def superlatives(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     is_adjective = tree.tags[adjective].startswith("JJ") and tree.tags[adjective + 1].startswith(("NN", "JJ"))
     if not is_adjective or superlative in ("last", "eldest") or not superlative.endswith("st"):
         return
-    if (
-        "," in thing
-        or len(thing.split()) > 14
-        or re.search(r"\b(?:one of|ever|second|third|by far)\b", tree.parsed.text)
-    ):
+    is_qualified = re.search(r"\b(?:one of|ever|second|third|by far)\b", tree.parsed.text)
+    if "," in thing or len(thing.split()) > 14 or is_qualified:
         return
     who, be = clause.subject.text, tree.lower[clause.finite]
     best = tree.text(word, adjective)
     ranks = ("ranked", "did not rank") if clause.tense == "past" else ("ranks", "does not rank")
     article = "an" if comparative[0] in "aeiou" else "a"
-    statements = [
-        (f"‹No other› {thing} {be} {comparative} than {who}.", f"‹Another› {thing} {be} {comparative} than {who}."),
-        (f"{who} ‹{ranks[0]} first› as the {best} {thing}.", f"{who} ‹{ranks[1]} first› as the {best} {thing}."),
-        (
-            f"‹There {be} no› {comparative} {thing} than {who}.",
-            f"‹There {be} {article}› {comparative} {thing} than {who}.",
-        ),
-    ]
+    templates = (
+        (("‹No other›", "‹Another›"), f"{{}} {thing} {be} {comparative} than {who}."),
+        ((f"‹{ranks[0]} first›", f"‹{ranks[1]} first›"), f"{who} {{}} as the {best} {thing}."),
+        ((f"‹There {be} no›", f"‹There {be} {article}›"), f"{{}} {comparative} {thing} than {who}."),
+    )
+    statements = [(template.format(a), template.format(b)) for (a, b), template in templates]
     rank = draw.choice(("second", "third"))
     version = {i: tree.replaced((word, word, f"{rank} {superlative}"))}
     yield from crossings("comparison", superlative, scene.text, [({}, version)], statements, (i,), draw)
@@ -112,7 +103,6 @@ def superlatives(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 # ---------------------------------------------------------------------------------------------------- numbers
 
 _COUNT = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})*|[0-9]+")
-_YEAR = re.compile("1[0-9]{3}|20[0-9]{2}")
 _SMALL = {word: n for n, word in enumerate(("zero", "one", *COUNTS))}
 _UNITS = word_set("""
 acres cents days degrees dollars euros feet grams hectares hours inches inhabitants kilograms kilometers kilometres km
@@ -130,8 +120,8 @@ _MORE = (
 def numbers(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     """Compare two counts in a sentence: with "12 goals and 5 assists", there are more goals than assists."""
     tree = scene.trees[i]
-    for (one, noun), (two, other) in pairwise(_counted(tree)) if tree else ():
-        if tree is None or tree.deps[other] != "conj" or tree.heads[other] != noun or two - noun > 4:
+    for (one, noun), (two, other) in pairwise(_counted(tree)):
+        if tree.deps[other] != "conj" or tree.heads[other] != noun or two - noun > 4:
             continue
         values = [_value(tree.lower[token]) for token in (one, two)]
         words = {tree.lower[noun], tree.lower[other]}
@@ -140,10 +130,8 @@ def numbers(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         if any(tree.lower.count(word) > 1 for word in words):
             continue
         more, less = (tree.text(one + 1, noun), tree.text(two + 1, other))[:: 1 if values[0] > values[1] else -1]
-        owners = (
-            f for f in scene.facts(i) if f.verb == one - 1 and tree.child(f.verb, "dobj") == noun and not f.passive
-        )
-        owner = next(owners, None)
+        owners = (fact for fact in scene.facts(i) if fact.verb == one - 1 and not fact.passive)
+        owner = next((fact for fact in owners if tree.child(fact.verb, "dobj") == noun), None)
         template = draw.choice(_MORE)
         if owner is not None:
             template = f"{owner.subject.said} {owner.until(owner.verb)} more {{}} than {{}}."
@@ -171,4 +159,4 @@ def _value(word: str) -> int:
     """Return the value of a count, or -1 for other words and for years."""
     if word in _SMALL:
         return _SMALL[word]
-    return int(word.replace(",", "")) if _COUNT.fullmatch(word) and not _YEAR.fullmatch(word) else -1
+    return int(word.replace(",", "")) if _COUNT.fullmatch(word) and not YEAR.fullmatch(word) else -1

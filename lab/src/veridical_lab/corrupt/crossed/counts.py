@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from random import Random
 
 from veridical_lab.corrupt.crossed.crossing import Crossing, crossings
-from veridical_lab.corrupt.crossed.lexicon import word_set
 from veridical_lab.corrupt.crossed.scenes import Fact, Scene
 from veridical_lab.corrupt.crossed.trees import Phrase, Tree
+from veridical_lab.corrupt.english import word_set
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
 _NOT_INSIDE = word_set("and no his her its their all both other others some several etc")
@@ -73,7 +73,7 @@ def lists(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 def _lists(scene: Scene, i: int) -> Iterator[_List]:
     """Find lists that are objects or subjects, or that follow a preposition."""
     tree = scene.trees[i]
-    if tree is None or "and" not in tree.lower or "," not in tree.lower:
+    if "and" not in tree.lower or "," not in tree.lower:
         return
     for fact in scene.facts(i):
         if tree.deps[fact.verb] in ("ROOT", "conj") and not _UNCLEAR.search(fact.predicate):
@@ -83,7 +83,7 @@ def _lists(scene: Scene, i: int) -> Iterator[_List]:
                 found = _read(tree, fact, head) if fact.opens < head <= fact.end else None
                 if found is not None and found.last <= fact.end:
                     yield found
-    clause, subject = tree.clause(tree.root), tree.child(tree.root, "nsubj", "nsubjpass")
+    clause, subject = tree.clause(tree.root), tree.subject_of(tree.root)
     if clause is None or subject is None or clause.negated or clause.subject is not None or clause.tense != "past":
         return
     if clause.closes != clause.finite - 1 or tree.tags[clause.finite] != "VBD" or tree.lemmas[clause.verb] == "be":
@@ -104,13 +104,10 @@ def _read(tree: Tree, fact: Fact, head: int) -> _List | None:
     if not 3 <= len(tokens) < len(_NUMBERS) or len({tree.tags[t].rstrip("S") for t in tokens}) > 1:
         return None
     joint = tree.first[tokens[-1]] - 1
-    if (
-        last >= len(tree) - 1
-        or tree.lower[first] in ("between", "both")
-        or tree.lower[joint] != "and"
-        or tree.kinds[joint]
-    ):
-        return None  # "and" with a kind is part of a name
+    if last >= len(tree) - 1 or tree.lower[first] in ("between", "both"):
+        return None
+    if tree.lower[joint] != "and" or tree.kinds[joint]:  # "and" with a kind is part of a name
+        return None
     members = []
     starts = [first, *(tree.first[token] for token in tokens[1:])]
     for start, after in zip(starts, [*starts[1:], last + 1], strict=True):

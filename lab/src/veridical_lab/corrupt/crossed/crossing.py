@@ -12,6 +12,7 @@ from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Source, Verdict
 from veridical.text.stopwords import STOP_WORDS
 from veridical_lab.corrupt.crossed.trees import opened
+from veridical_lab.datasets.reading import group
 
 Version = Mapping[int, str]
 """New texts for some sentences, by the number of the sentence in the document."""
@@ -61,6 +62,20 @@ class Text:
         """Join some sentences to a text, in this version."""
         parts = [(i, version.get(i, self.sentences[i])) for i in numbers]
         return "".join(("\n" if i in self.breaks else " ") + part for i, part in parts if part).strip()
+
+
+def filled(template: str, parts: Mapping[str, str]) -> str:
+    """Put texts in the place of capital letters in a template. Sentences begin with a capital letter.
+
+    >>> filled("F, so G. F again.", {"F": "it rained", "G": "Anna left"})
+    'It rained, so Anna left. It rained again.'
+    """
+
+    def text(match: re.Match[str]) -> str:
+        new = parts.get(match[0], match[0])
+        return opened(new) if template.endswith(". ", 0, match.start()) else new
+
+    return opened(re.sub(r"\b[A-Z]\b", text, template))
 
 
 def read_marks(text: str) -> tuple[str, list[Span]]:
@@ -149,20 +164,13 @@ def examples_of(crossing: Crossing, text: Text, id: str, document: str, draw: Ra
         return
     for number, source in enumerate(sources):
         for said, (statement, spans) in enumerate(plain):
-            case_id, right = f"{id}/{number}{said}", number == said
-            others_text, others_spans = plain[1 - said]
-            corrections = [span.of(others_text) for span in others_spans]
-            if len(corrections) != len(spans):
-                corrections = []
-            verdicts = [
-                Verdict(span, 1.0, crossing.kind, correction=corrections[i] if corrections else None)
-                for i, span in enumerate(spans)
-            ]
-            gold = Judgement(case_id, "crossed", float(not right), verdicts=() if right else tuple(verdicts))
-            groups = {
-                "corrupted": "no" if right else crossing.kind,
-                "form": crossing.form,
-                "pair": id,
-                "relation": crossing.kind,
-            }
-            yield Example(Case(case_id, statement, (Source("text", source),)), gold, document, tuple(groups.items()))
+            right, (other, other_spans) = number == said, plain[1 - said]
+            paired = len(spans) == len(other_spans)
+            corrections = [span.of(other) for span in other_spans] if paired else [None] * len(spans)
+            marked = zip(spans, corrections, strict=True)
+            verdicts = tuple(Verdict(span, 1.0, crossing.kind, correction=new) for span, new in marked)
+            case = Case(f"{id}/{number}{said}", statement, (Source("text", source),))
+            gold = Judgement(case.id, "crossed", float(not right), verdicts=() if right else verdicts)
+            corrupted = "no" if right else crossing.kind
+            groups = group(corrupted=corrupted, form=crossing.form, pair=id, relation=crossing.kind)
+            yield Example(case, gold, document, groups)

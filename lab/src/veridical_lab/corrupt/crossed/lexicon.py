@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-
-def word_set(text: str) -> frozenset[str]:
-    """Split a text at white space into a set of words."""
-    return frozenset(text.split())
-
+from veridical_lab.corrupt.english import word_set
 
 PEOPLE = word_set("""
 man woman boy girl child son daughter father mother brother sister husband wife king queen prince princess emperor
@@ -19,7 +15,6 @@ apprentice pilot assistant client customer citizen neighbour neighbor relative p
 parent grandson granddaughter grandfather grandmother people men women children
 analyst athlete candidate critic delegate expert graduate refugee representative resident rookie veteran
 """)
-PEOPLE_ENDINGS = ("er", "or", "ist", "ian", "eer")
 NOT_PEOPLE = word_set("""
 anchor anger answer banner barrier behavior behaviour bestseller boiler bomber border browser buffer bunker butter
 cancer career carrier center centre chamber chapter character cluster color colour computer cooler copper corner

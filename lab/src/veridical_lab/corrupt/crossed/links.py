@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from veridical_lab.corrupt.crossed.crossing import Crossing, Version, crossings
-from veridical_lab.corrupt.crossed.lexicon import word_set
+from veridical_lab.corrupt.crossed.crossing import Crossing, Version, crossings, filled
 from veridical_lab.corrupt.crossed.scenes import Fact, Scene
 from veridical_lab.corrupt.crossed.trees import Tree, opened
 from veridical_lab.corrupt.crossed.verbs import conjugate, past
+from veridical_lab.corrupt.english import word_set
+from veridical_lab.corrupt.mentions import YEAR
 
 _LONGEST = 24  # tokens of a clause
 _PRONOUN = re.compile(r"\b(?:he|she|it|they|him|her|his|its|their|them|this|these|those|such|there|so|one)\b", re.I)
@@ -33,45 +34,30 @@ def _is_free(*clauses: str) -> bool:
 
 
 def _said(template: str, f: str, g: str) -> str:
-    """Put two clauses in the place of F and G in a template, with a capital letter at the beginning of a sentence."""
-    clauses = {"F": f, "G": g}
-    text = re.sub(r"(?<=\. )[FG]\b", lambda match: opened(clauses[match[0]]), template)
-    return opened(re.sub(r"\b[FG]\b", lambda match: clauses[match[0]], text))
+    return filled(template, {"F": f, "G": g})
 
 
-@dataclass(frozen=True, slots=True)
-class _Link:
-    """The two clauses of a sentence, in order. `sub_first` tells whether the one with the conjunction comes first."""
+def _links(tree: Tree, *conjunctions: str) -> Iterator[tuple[str, str, int, bool]]:
+    """Find the two clauses of a sentence that consists of nothing else and joins them by one of these conjunctions.
 
-    first: str
-    second: str
-    conjunction: int
-    sub_first: bool
-
-
-def _links(tree: Tree, conjunctions: Sequence[str]) -> Iterator[_Link]:
-    """Find the two clauses of a sentence that consists of nothing else and joins them by one of these conjunctions."""
-    if not word_set(" ".join(conjunctions)) & set(tree.lower):
-        return
+    Yield the clauses in order, the conjunction, and whether the clause with the conjunction comes first.
+    """
     end = len(tree) - 2
-    subject = tree.child(tree.root, "nsubj", "nsubjpass")
+    subject = tree.subject_of(tree.root)
     for sub in tree.all_children(tree.root, "advcl"):
-        mark, own = tree.child(sub, "mark"), tree.child(sub, "nsubj", "nsubjpass")
+        mark, own = tree.child(sub, "mark"), tree.subject_of(sub)
         first, last = tree.first[sub], tree.last[sub]
         if mark is None or own is None or subject is None or mark != first or tree.first[own] != mark + 1:
             continue
         if tree.lower[mark] not in conjunctions or not tree.is_whole(sub) or last - first > _LONGEST:
             continue
-        if last == end:
-            link = _Link(_clause(tree, 0, first - 1), _clause(tree, mark + 1, last), mark, False)
-            opens, size = 0, first
-        elif first == 0 and tree.lower[last + 1] == ",":
-            link = _Link(_clause(tree, mark + 1, last), _clause(tree, last + 2, end), mark, True)
-            opens, size = last + 2, end - last
-        else:
+        if last != end and (first > 0 or tree.lower[last + 1] != ","):
             continue
-        if tree.first[subject] == opens and size <= _LONGEST and _is_plain(link.first, link.second):
-            yield link
+        opens, size = (0, first) if last == end else (last + 2, end - last)
+        main, own_clause = _clause(tree, opens, opens + size - 1), _clause(tree, mark + 1, last)
+        clauses = (main, own_clause) if last == end else (own_clause, main)
+        if tree.first[subject] == opens and size <= _LONGEST and _is_plain(*clauses):
+            yield *clauses, mark, last != end
 
 
 def _clause(tree: Tree, first: int, last: int) -> str:
@@ -113,19 +99,15 @@ _NO_CAUSE = word_set("partly largely mainly mostly primarily not part only just 
 def causes(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     """Exchange cause and effect of two clauses or sentences that "because", "so", "as a result" and the like join."""
     tree = scene.trees[i]
-    if tree is None:
-        return
-    for link in _links(tree, ("because",)):
-        yield from _reversed_causes(scene, (i,), link.first, link.second, link.sub_first, "because", draw)
+    for f, g, _, cause_first in _links(tree, "because"):
+        yield from _reversed_causes(scene, (i,), f, g, cause_first, "because", draw)
     if (clauses := _around_so(tree)) is not None:
         yield from _reversed_causes(scene, (i,), *clauses, True, "so", draw)
     match = _CONNECTIVES.match(tree.parsed.text)
-    before = scene.trees[i - 1] if match and i and i not in scene.text.breaks else None
-    subject = None if before is None else before.child(before.root, "nsubj", "nsubjpass")
-    opens = before is not None and subject is not None and before.first[subject] == 0
-    if match and before is not None and opens and max(len(before), len(tree)) <= _LONGEST + 2:
-        effect_of = before.inside(before.parsed.text.removesuffix("."))
-        yield from _reversed_causes(scene, (i - 1, i), effect_of, match[1], True, "sentences", draw)
+    before = None if i in scene.text.breaks else scene.trees.get(i - 1)
+    if match and before is not None and before.opens_with_subject and max(len(before), len(tree)) <= _LONGEST + 2:
+        cause = before.inside(before.parsed.text.removesuffix("."))
+        yield from _reversed_causes(scene, (i - 1, i), cause, match[1], True, "sentences", draw)
     yield from _noun_causes(tree, i)
 
 
@@ -145,21 +127,20 @@ def _reversed_causes(
     yield from crossings("cause", form, scene.text, [({}, text) for text in reversed_texts], statements, touched, draw)
     if _is_free(f, g):  # the clauses may change places
         template = draw.choice(given)
-        said = re.sub(r"\b[FG]\b", r"‹\g<0>›", re.sub("[‹›]", "", draw.choice(wrong)))
+        said = re.sub("[‹›]", "", draw.choice(wrong))
         versions = [(version(template, f, g), version(template, g, f))]
-        statements = [(_said(said, g, f), _said(said, f, g))]
+        statements = [(_said(said, f"‹{g}›", f"‹{f}›"), _said(said, f"‹{f}›", f"‹{g}›"))]
         yield from crossings("cause", f"{form}, exchanged", scene.text, versions, statements, touched, draw)
 
 
 def _around_so(tree: Tree) -> tuple[str, str] | None:
     """Return the two clauses of a sentence such as "F, so G", or None for any other sentence."""
-    so = tree.lower.index("so") if "so" in tree.lower else 0
+    so = tree.find("so")
     if not 4 < so < len(tree) - 4 or tree.lower[so - 1] != "," or max(so, len(tree) - so) > _LONGEST:
         return None
-    subject = tree.child(tree.root, "nsubj", "nsubjpass")
-    effects = [verb for verb in tree.all_children(tree.root, "conj") if verb > so]
-    other = tree.child(effects[0], "nsubj", "nsubjpass") if effects else None
-    if subject is None or other is None or tree.first[subject] or tree.first[other] != so + 1:
+    effect = next((verb for verb in tree.all_children(tree.root, "conj") if verb > so), None)
+    other = None if effect is None else tree.subject_of(effect)
+    if other is None or not tree.opens_with_subject or tree.first[other] != so + 1:
         return None
     f, g = _clause(tree, 0, so - 2), _clause(tree, so + 1, len(tree) - 2)
     return (f, g) if _is_plain(f, g) else None
@@ -170,7 +151,6 @@ def _noun_causes(tree: Tree, i: int) -> Iterator[Crossing]:
     if not any(word in tree.lower for word in _CAUSAL_NOUN):
         return
     end = len(tree) - 2
-    subject = tree.child(tree.root, "nsubj", "nsubjpass")
     for noun in (t for t in range(end, 4, -1) if tree.deps[t] == "pobj"):
         at = tree.first[noun] - 2
         phrase = tree.phrase(noun)
@@ -180,7 +160,7 @@ def _noun_causes(tree: Tree, i: int) -> Iterator[Crossing]:
             continue
         above = tree.heads[at] if tree.heads[at] != at + 1 else tree.heads[at + 1]
         effect = _clause(tree, 0, at - 1)
-        if above != tree.root or subject is None or tree.first[subject] or at > _LONGEST or not _is_plain(effect):
+        if above != tree.root or not tree.opens_with_subject or at > _LONGEST or not _is_plain(effect):
             continue
         be = "were" if phrase.plural else "was"
         cause = f"{phrase.text} {be} ‹the reason why› {effect}."
@@ -201,22 +181,17 @@ _SAID_SECOND_EARLIER = (
     "F, ‹and even before that› G.",
 )
 _OTHER = {"before": "after", "after": "before", "Before": "After", "After": "Before"}
-_YEAR = re.compile("1[0-9]{3}|20[0-9]{2}")
-_AHEAD = 5  # sentences between two dated events
+_AHEAD = 4  # sentences after the first event in which the second one may be
 
 
 def orders(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     """Reverse the order of two events that "before", "after", "then" or the years in which they happened tell."""
     tree = scene.trees[i]
-    if tree is None:
-        return
-    for link in _links(tree, ("before", "after")):
-        word = _word(tree, link.conjunction)
-        other = {i: tree.replaced((link.conjunction, link.conjunction, _OTHER[word]))}
-        first_earlier = (word.lower() == "before") != link.sub_first
-        right, wrong = (_SAID_FIRST_EARLIER, _SAID_SECOND_EARLIER)[:: 1 if first_earlier else -1]
-        clauses = link.first, link.second
-        statements = [(_said(a, *clauses), _said(b, *clauses)) for a in right for b in wrong]
+    for f, g, conjunction, opens in _links(tree, "before", "after"):
+        word = tree.original(conjunction, conjunction)
+        other = {i: tree.replaced((conjunction, conjunction, _OTHER[word]))}
+        right, wrong = (_SAID_FIRST_EARLIER, _SAID_SECOND_EARLIER)[:: 1 if (word.lower() == "before") != opens else -1]
+        statements = [(_said(a, f, g), _said(b, f, g)) for a in right for b in wrong]
         yield from crossings("order", word.lower(), scene.text, [({}, other)], statements, (i,), draw)
     for fact in scene.facts(i):
         if fact.is_main and fact.tense == "past":
@@ -225,15 +200,11 @@ def orders(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     yield from _dated(scene, i, draw)
 
 
-def _word(tree: Tree, token: int) -> str:
-    return tree.parsed.text[tree.parsed.starts[token] : tree.parsed.ends[token]]
-
-
 def _participles(fact: Fact) -> Iterator[Crossing]:
     """Reverse the order of events in sentences such as "after leaving Rome, Anna went to Paris"."""
     tree = fact.tree
     for prep in tree.all_children(fact.verb, "prep"):
-        word, verb = _word(tree, prep), tree.child(prep, "pcomp")
+        word, verb = tree.original(prep, prep), tree.child(prep, "pcomp")
         if word not in _OTHER or verb is None or tree.first[prep] != prep or tree.last[verb] - verb > 14:
             continue
         if tree.child(verb, "conj") is not None:
@@ -270,7 +241,7 @@ def _past_of_participle(fact: Fact, prep: int, verb: int) -> str:
 def _sequences(fact: Fact, draw: Random) -> Iterator[Crossing]:
     """Reverse the order of events in sentences such as "Anna left Rome and then went to Paris"."""
     tree, second = fact.tree, fact.tree.child(fact.verb, "conj")
-    if second is None or fact.passive or tree.child(second, "nsubj", "nsubjpass") is not None:
+    if second is None or fact.passive or tree.subject_of(second) is not None:
         return
     then = next((t for t in tree.children[second] if tree.lower[t] in ("then", "later", "subsequently")), second)
     cc = tree.child(fact.verb, "cc")
@@ -298,17 +269,17 @@ class _Event:
     last: int
     year: str
 
-    def dated(self, other: _Event) -> str:
-        """Put the date of another event into the sentence."""
-        parsed = other.fact.tree.parsed
-        date = parsed.text[parsed.starts[other.first] : parsed.ends[other.last]]
-        return self.fact.tree.replaced((self.first, self.last, date[0].lower() + date[1:]))
+    @property
+    def date(self) -> str:
+        """The date with the preposition, as it stands inside a sentence."""
+        date = self.fact.tree.original(self.first, self.last)
+        return date[0].lower() + date[1:]
 
 
 def _events(scene: Scene, i: int) -> Iterator[_Event]:
     """Find the facts of a sentence that happened "in" a year or "on" a day, if the sentence has no other year."""
-    tree = scene.trees[i]
-    years = [t for t in range(len(tree)) if _YEAR.fullmatch(tree.lower[t])] if tree else []
+    tree = scene.trees.get(i)
+    years = [t for t, word in enumerate(tree.lower) if YEAR.fullmatch(word)] if tree else []
     if tree is None or len(years) != 1:
         return
     prep = years[0]
@@ -339,12 +310,13 @@ def _dated(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     first = next(_events(scene, i), None)
     if first is None:
         return
-    others = (event for k in range(i + 1, min(i + _AHEAD, len(scene))) for event in _events(scene, k))
+    others = (event for k in scene.ahead(i, _AHEAD) for event in _events(scene, k))
     other = next((event for event in others if event.year != first.year and event.text != first.text), None)
     if other is not None:
         early, late = (first, other) if first.year < other.year else (other, first)
         template = draw.choice(("{} before {}.", "{}, and only later {}.", "{}; after that, {}."))
         right, wrong = (template.format(f"‹{a.text}›", f"‹{b.text}›") for a, b in ((early, late), (late, early)))
-        version = {i: first.dated(other), other.fact.sentence: other.dated(first)}
+        exchanged = ((a.fact.sentence, a.first, a.last, b.date) for a, b in ((first, other), (other, first)))
+        version = scene.changed(*exchanged)
         touched = tuple(sorted({*first.fact.touched, *other.fact.touched}))
         yield Crossing("order", "years", ({}, version), (right, wrong), touched)

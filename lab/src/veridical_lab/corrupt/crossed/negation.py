@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from random import Random
 
-from veridical_lab.corrupt.crossed.crossing import Crossing, Version, crossings
-from veridical_lab.corrupt.crossed.lexicon import word_set
+from veridical_lab.corrupt.crossed.crossing import Crossing, Version, crossings, filled
 from veridical_lab.corrupt.crossed.scenes import Fact, Scene
 from veridical_lab.corrupt.crossed.trees import Clause, Tree
 from veridical_lab.corrupt.crossed.verbs import gerund, past
+from veridical_lab.corrupt.english import word_set
 
 _AHEAD = 2  # sentences between two clauses
 _PUT_IN = 0.4  # the share of pairs of positive clauses that get a negation; others have one to move
@@ -38,12 +38,11 @@ _WAYS = (
 
 def moved_negations(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     """Move "not" from one clause to another one in the same sentence or in the next ones."""
-    here = [(i, clause) for clause in _clauses(scene.trees[i])]
-    if not here:
+    near = [k for k in (i, *scene.ahead(i, _AHEAD)) if k in scene.trees]
+    clauses = [(k, clause) for k in near for clause in _clauses(scene.trees[k])]
+    if not clauses or clauses[0][0] != i:
         return
-    ahead = range(i + 1, min(i + 1 + _AHEAD, len(scene)))
-    later = [(k, clause) for k in ahead for clause in _clauses(scene.trees[k])]
-    first, others = here[0], here[1:] + later
+    first, *others = clauses
     moved = [other for other in others if other[1].negated != first[1].negated]
     positive = [other for other in others if not other[1].negated and not first[1].negated]
     choices = moved or (positive if draw.random() < _PUT_IN else [])
@@ -51,20 +50,18 @@ def moved_negations(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         return
     second = draw.choice(choices)
     right, rival = draw.choice(((first, second), (second, first)))
-    tree, clause = scene.trees[right[0]], right[1]
-    if tree is None:
-        return
     versions = [(_negated(scene, right, rival), _negated(scene, rival, right))]
-    statements = [(_said(a, tree, clause), _said(b, tree, clause)) for a, b in _WAYS]
+    tree = scene.trees[right[0]]
+    statements = [(_said(a, tree, right[1]), _said(b, tree, right[1])) for a, b in _WAYS]
     form, touched = ("moved" if moved else "put in"), tuple(sorted({right[0], rival[0]}))
     yield from crossings("negation", form, scene.text, versions, statements, touched, draw)
 
 
-def _clauses(tree: Tree | None) -> Iterator[Clause]:
+def _clauses(tree: Tree) -> Iterator[Clause]:
     """Find the main clauses that begin with a noun phrase and an auxiliary and can be negated."""
-    for verb in () if tree is None else (tree.root, *tree.all_children(tree.root, "conj")):
-        clause = tree.clause(verb) if tree else None
-        if tree is None or clause is None or clause.subject is None or clause.subject.last != clause.finite - 1:
+    for verb in (tree.root, *tree.all_children(tree.root, "conj")):
+        clause = tree.clause(verb)
+        if clause is None or clause.subject is None or clause.subject.last != clause.finite - 1:
             continue
         # without an adjunct that stands before it or is cut off, a negated clause would say more
         before = clause.opens - 1
@@ -75,9 +72,9 @@ def _clauses(tree: Tree | None) -> Iterator[Clause]:
         finite, word = clause.finite, tree.lower[clause.finite]
         if word not in _AUXILIARIES or (finite == verb and word in ("has", "have", "had")):
             continue
-        if clause.negated != (tree.lower[finite + 1] == "not") or (
-            word in ("did", "does", "do") and not clause.negated
-        ):
+        if clause.negated != (tree.lower[finite + 1] == "not"):
+            continue
+        if word in ("did", "does", "do") and not clause.negated:
             continue
         rest = tree.text(finite + 1 + clause.negated, clause.end)
         if clause.end - clause.opens <= 18 and " " in rest and not _NEGATIVE.search(rest):
@@ -86,34 +83,30 @@ def _clauses(tree: Tree | None) -> Iterator[Clause]:
 
 def _negated(scene: Scene, negative: tuple[int, Clause], positive: tuple[int, Clause]) -> Version:
     """Rewrite the sentences so that the first clause has "not" and the second one does not."""
-    parts: dict[int, list[tuple[int, int, str]]] = {negative[0]: [], positive[0]: []}
+    parts = []
     for (i, clause), wanted in ((negative, True), (positive, False)):
-        tree, finite = scene.trees[i], clause.finite
-        if tree is not None and wanted and not clause.negated:
-            word = tree.parsed.text[tree.parsed.starts[finite] : tree.parsed.ends[finite]]
-            parts[i].append((finite, finite, f"{word} not"))
+        finite = clause.finite
+        if wanted and not clause.negated:
+            parts.append((i, finite, finite, f"{scene.trees[i].original(finite, finite)} not"))
         elif clause.negated and not wanted:
-            parts[i].append((finite + 1, finite + 1, ""))
-    return {i: tree.replaced(*of_sentence) for i, of_sentence in parts.items() if (tree := scene.trees[i]) is not None}
+            parts.append((i, finite + 1, finite + 1, ""))
+    return scene.changed(*parts)
 
 
 def _said(template: str, tree: Tree, clause: Clause) -> str:
     """Put a clause into a template. If the template marks no words as wrong, the auxiliary is marked."""
-    subject = tree.text(clause.opens, clause.closes)
+    subject, verb = tree.text(clause.opens, clause.closes), tree.lower[clause.finite]
     rest = tree.text(clause.finite + 1 + clause.negated, clause.end)
-
-    def filled(match: re.Match[str]) -> str:
-        verb = tree.lower[clause.finite] + (" not" if match[0] == "N" else "")
-        return f"{subject} {verb} {rest}" if "‹" in template else f"{subject} ‹{verb}› {rest}"
-
-    return re.sub(r"\b[NP](?=\.)", filled, template)
+    said = f"{subject} {{}} {rest}" if "‹" in template else f"{subject} ‹{{}}› {rest}"
+    return filled(template, {"P": said.format(verb), "N": said.format(f"{verb} not")})
 
 
 # ---------------------------------------------------------------------------------------------------- done or not
 
-_FAILED = {"fail": "managed", "refuse": "agreed", "decline": "agreed", "neglect": "remembered", "forget": "remembered"}
-_MANAGED = {"manage": "failed"}
-_ADJECTIVES = {"unable": "able", "able": "unable", "unwilling": "willing"}
+_OTHER = {
+    **dict.fromkeys(("refuse", "decline"), "agreed"), **dict.fromkeys(("neglect", "forget"), "remembered"),
+    "fail": "managed", "manage": "failed", "unable": "able", "able": "unable", "unwilling": "willing",
+}  # fmt: skip
 
 
 def failures(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
@@ -125,15 +118,9 @@ def failures(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         if fact.lemma == "be":
             word = tree.child(word, "acomp") or word
         name = tree.lower[word] if word != fact.verb else fact.lemma
-        new = (_FAILED | _MANAGED | _ADJECTIVES).get(name)
+        new = _OTHER.get(name)
         action = tree.child(word, "xcomp")
-        if (
-            new is None
-            or action is None
-            or tree.tags[action] != "VB"
-            or action != word + 2
-            or tree.lower[action] == "be"
-        ):
+        if new is None or action != word + 2 or tree.tags[action] != "VB" or tree.lower[action] == "be":
             continue
         end = min(tree.end_of(action), fact.end)
         rest = tree.text(action + 1, end)
@@ -177,9 +164,9 @@ def _done_or_not(
 def never(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     """Exchange "never went" and "often went"."""
     tree = scene.trees[i]
-    at = tree.lower.index("never") if tree and "never" in tree.lower else 0
-    clause = tree.clause(tree.heads[at]) if tree and at else None
-    if tree is None or clause is None or clause.subject is None or not tree.asserted(clause.verb):
+    at = tree.find("never")
+    clause = tree.clause(tree.heads[at])
+    if not at or clause is None or clause.subject is None or not tree.asserted(clause.verb):
         return
     verb, rest = clause.verb, tree.text(clause.verb + 1, clause.end)
     is_plain = clause.finite == verb == at + 1 and clause.closes == at - 1 and tree.tags[verb] == "VBD"
@@ -197,8 +184,8 @@ def never(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 def no_longer(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     """Exchange "no longer works" and "still works"."""
     tree = scene.trees[i]
-    at = tree.lower.index("longer") - 1 if tree and "longer" in tree.lower else 0
-    if tree is None or at < 1 or tree.lower[at] != "no":
+    at = tree.find("longer") - 1
+    if at < 1 or tree.lower[at] != "no":
         return
     above = tree.heads[at + 1]
     clause = tree.clause(above) if tree.tags[above][0] == "V" else None
@@ -227,9 +214,9 @@ def no_longer(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 def not_only(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     """Exchange "not only Anna but also Eva" and "not Anna but Eva"."""
     tree = scene.trees[i]
-    at = tree.lower.index("only") - 1 if tree and "only" in tree.lower else 0
-    clause = tree.clause(tree.root) if tree and at > 1 and tree.lower[at] == "not" else None
-    if tree is None or clause is None or clause.subject is None or clause.subject.last != clause.finite - 1:
+    at = tree.find("only") - 1
+    clause = tree.clause(tree.root) if at > 1 and tree.lower[at] == "not" else None
+    if clause is None or clause.subject is None or clause.subject.last != clause.finite - 1:
         return
     end, but = len(tree) - 2, next((t for t in range(at + 3, len(tree) - 3) if tree.lower[t] == "but"), 0)
     if at <= clause.finite or not but:

@@ -47,7 +47,6 @@ class ParsedSentence:
     """A sentence and its parse, with one item for each token and the labels of spaCy's English pipelines.
 
     Attributes:
-        text: The text of the sentence.
         starts: The first character of each token.
         ends: The character after each token.
         heads: The index of each token's head. The root is its own head.
@@ -119,7 +118,7 @@ def parse(
     Documents that are already in the folder are not parsed again.
 
     Args:
-        documents: The documents to parse, which are read as a stream.
+        documents: The documents, which are read as a stream.
         pipeline: A loaded spaCy pipeline for English with tagger, parser, lemmatizer and entity recogniser.
         folder: Where to keep the parses. The folder is created if it does not exist.
         most: Stop at this many parsed sentences.
@@ -207,14 +206,9 @@ def _sentence(row: Sequence[Any]) -> ParsedSentence:
 
 
 def read_parsed(folder: Path, part: str = "train", *, seed: int = 0) -> Iterator[Document]:
-    """Read the parsed documents of one part.
+    """Read the parsed documents of one part ("train", "valid") in a folder made by `parse`.
 
     The seed decides their order, so that the first documents are a fair sample.
-
-    Args:
-        folder: A folder made by `parse`.
-        part: "train" or "valid".
-        seed: The random seed of the order.
 
     Raises:
         InputError: There is no such part, or the folder has no parsed documents of it.

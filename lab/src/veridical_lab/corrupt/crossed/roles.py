@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 
 from veridical_lab.corrupt.crossed.crossing import Crossing
-from veridical_lab.corrupt.crossed.lexicon import word_set
 from veridical_lab.corrupt.crossed.scenes import Relation, Scene
 from veridical_lab.corrupt.crossed.trees import Phrase
 from veridical_lab.corrupt.crossed.verbs import conjugate, passive
+from veridical_lab.corrupt.english import word_set
 
 _SYMMETRIC = word_set("""
 marry meet join play face fight resemble equal match border divorce date kiss hug oppose contact accompany befriend

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 
-from veridical_lab.corrupt.crossed.crossing import Text
-from veridical_lab.corrupt.crossed.lexicon import NEGATIONS, word_set
+from veridical_lab.corrupt.crossed.crossing import Text, Version
+from veridical_lab.corrupt.crossed.lexicon import NEGATIONS
 from veridical_lab.corrupt.crossed.parsing import Document
 from veridical_lab.corrupt.crossed.trees import Phrase, Tree
 from veridical_lab.corrupt.crossed.verbs import conjugate
+from veridical_lab.corrupt.english import word_set
 
 _BACK = 4  # sentences between a pronoun and its antecedent
 _FACTUAL = word_set("after when while although though because since as whereas")  # conjunctions whose clause holds
 _LIMITING = NEGATIONS | word_set(
     "only almost nearly just merely partly even allegedly reportedly possibly perhaps probably supposedly apparently "
     "maybe likely too"
-)
-_REFERS = re.compile(
-    r"\b(?:he|she|it|they|him|her|his|hers|its|their|them|this|that|these|those|such|there|also|too|another|other|"
-    r"others|former|latter|respectively|both|each|own|together|same)\b",
-    re.I,
 )
 _ADJUNCTS = word_set("prep advmod npadvmod xcomp oprd prt agent")
 _NEEDED = ("ccomp", "xcomp", "dobj", "attr", "acomp", "oprd", "prep", "agent")
@@ -33,14 +28,10 @@ class Fact:
     """A verb with its subject, in a clause that the text states or presupposes, without negation.
 
     Attributes:
-        tree: The tree of the sentence.
         sentence: The number of the sentence.
-        verb: The token of the verb.
         opens: The first token of the verb group, which is an auxiliary, an adverb or the verb.
         end: The last token of the clause (`Tree.end_of`).
-        subject: The subject of the verb.
-        tense: The tense, one of `TENSES`.
-        passive: Whether the verb is passive.
+        tense: As in `conjugate`.
         alone: Whether this is the main clause and its subject has no other verb.
     """
 
@@ -129,7 +120,6 @@ class Relation:
     """Two phrases that a fact relates in one direction.
 
     Attributes:
-        fact: The fact that relates the phrases.
         key: The verb ("beat", "take over"), sometimes with a preposition ("lose to"), with an object and a preposition
             ("buy X from"), or with a noun ("be father of").
         a: The subject. For a passive verb with "by", the agent.
@@ -156,60 +146,49 @@ class Scene:
     """The sentences of one document.
 
     Attributes:
-        id: The id of the document.
-        text: The sentences of all paragraphs.
+        trees: The trees of the sentences that are plain statements, by the number of the sentence.
     """
 
     def __init__(self, document: Document) -> None:
         self.id = document.id
-        self._parsed = [sentence for paragraph in document.paragraphs for sentence in paragraph]
+        parsed = [sentence for paragraph in document.paragraphs for sentence in paragraph]
         starts, at = [], 0
         for paragraph in document.paragraphs:
             starts.append(at)
             at += len(paragraph)
-        self.text = Text([sentence.text for sentence in self._parsed], frozenset(starts))
-        self._facts: dict[int, list[Fact]] = {}
-        self._clear: dict[int, list[Fact]] = {}
-        self._relations: dict[int, list[Relation]] = {}
+        self.text = Text([sentence.text for sentence in parsed], frozenset(starts))
+        self.trees = {i: tree for i, sentence in enumerate(parsed) if (tree := Tree.of(sentence)) is not None}
+        self.facts = cache(self._facts)
+        self.relations = cache(self._relations)
 
-    def __len__(self) -> int:
-        return len(self._parsed)
+    def ahead(self, i: int, count: int) -> range:
+        """Return the numbers of the sentences after sentence `i`, at most `count`."""
+        return range(i + 1, min(i + 1 + count, len(self.text.sentences)))
 
-    @cached_property
-    def trees(self) -> Sequence[Tree | None]:
-        """The tree of each sentence, or None for a sentence that is not a plain statement."""
-        return [Tree.of(sentence) for sentence in self._parsed]
+    def changed(self, *parts: tuple[int, int, int, str]) -> Version:
+        """Replace tokens. Each part has a sentence, a first and a last token and the new text for them."""
+        numbers = sorted({i for i, *_ in parts})
+        return {i: self.trees[i].replaced(*(part[1:] for part in parts if part[0] == i)) for i in numbers}
 
-    def facts(self, i: int) -> list[Fact]:
-        """Find the facts that sentence `i` states."""
-        if i not in self._facts:
-            tree = self.trees[i]
-            verbs = () if tree is None else (t for t, tag in enumerate(tree.tags) if tag[0] == "V")
-            made = (self._fact(tree, i, verb) for verb in verbs if tree is not None)
-            self._facts[i] = [fact for fact in made if fact is not None]
-        return self._facts[i]
+    def _facts(self, i: int) -> list[Fact]:
+        """Find the facts that sentence `i` states. There are none if the sentence is not a plain statement."""
+        tags = self.trees[i].tags if i in self.trees else ()
+        made = (self._fact(i, verb) for verb, tag in enumerate(tags) if tag[0] == "V")
+        return [fact for fact in made if fact is not None]
 
-    def clear_facts(self, i: int) -> list[Fact]:
-        """Find the facts of sentence `i` that are complete and whose predicates do not refer to anything before."""
-        if i not in self._clear:
-            facts = (fact for fact in self.facts(i) if fact.is_complete)
-            self._clear[i] = [fact for fact in facts if not _REFERS.search(fact.predicate)]
-        return self._clear[i]
-
-    def relations(self, i: int) -> list[Relation]:
+    def _relations(self, i: int) -> list[Relation]:
         """Find the relations between phrases that sentence `i` states."""
-        if i not in self._relations:
-            self._relations[i] = [relation for fact in self.facts(i) for relation in _relations(fact)]
-        return self._relations[i]
+        return [relation for fact in self.facts(i) for relation in _relations(fact)]
 
-    def _fact(self, tree: Tree, i: int, verb: int) -> Fact | None:
+    def _fact(self, i: int, verb: int) -> Fact | None:
+        tree = self.trees[i]
         dep = tree.deps[verb]
         if dep not in ("ROOT", "conj", "relcl", "advcl", "acl") or not _holds(tree, verb):
             return None
         if any(tree.lower[child] in _LIMITING for child in tree.children[verb]):
             return None
         tense, passive = _form(tree, verb)
-        subject = self._subject(tree, i, verb) if tense else None
+        subject = self._subject(i, verb) if tense else None
         if subject is None or (dep in ("relcl", "acl") and subject.is_indefinite):
             return None
         opens = verb
@@ -222,33 +201,33 @@ class Scene:
         alone = dep == "ROOT" and tree.child(verb, "conj") is None
         return Fact(tree, i, verb, opens, tree.end_of(verb), subject, tense, passive, alone)
 
-    def _subject(self, tree: Tree, i: int, verb: int) -> Phrase | None:
+    def _subject(self, i: int, verb: int) -> Phrase | None:
         """Find the subject of a verb: its own, that of a verb joined to it by "and", or the noun that it describes."""
+        tree = self.trees[i]
         own = tree.child(verb, "nsubj", "nsubjpass", "csubj", "expl")
         dep = tree.deps[verb]
         if own is None and dep == "conj":
-            return self._subject(tree, i, tree.heads[verb])
+            return self._subject(i, tree.heads[verb])
         if dep == "acl" and own is None:
             return tree.phrase(tree.heads[verb])
         if own is None or own > verb or tree.deps[own] in ("csubj", "expl") or tree.child(own, "conj") is not None:
             return None
         if dep == "relcl":
             return tree.phrase(tree.heads[verb]) if tree.lower[own] in ("who", "which", "that") else None
-        return self.antecedent(i, own) if tree.tags[own] == "PRP" else tree.phrase(own)
+        return self._antecedent(i, own) if tree.tags[own] == "PRP" else tree.phrase(own)
 
-    def antecedent(self, i: int, pronoun: int) -> Phrase | None:
+    def _antecedent(self, i: int, pronoun: int) -> Phrase | None:
         """Find the person to whom "he" or "she" refers, and return the pronoun as a phrase with this person's name.
 
         Return None if the person is not certain. Each of the sentences before must have this person or the same pronoun
         as its subject, and they must name nobody else.
         """
-        tree = self.trees[i]
-        word = "" if tree is None else tree.lower[pronoun]
-        if tree is None or word not in ("he", "she") or "PERSON" in tree.kinds[:pronoun]:
+        word = self.trees[i].lower[pronoun]
+        if word not in ("he", "she") or "PERSON" in self.trees[i].kinds[:pronoun]:
             return None
         for k in range(i - 1, max(-1, i - 1 - _BACK), -1):
-            before = self.trees[k]
-            subject = None if before is None else before.child(before.root, "nsubj", "nsubjpass")
+            before = self.trees.get(k)
+            subject = None if before is None else before.subject_of(before.root)
             if before is None or subject is None or k + 1 in self.text.breaks:
                 return None
             span = range(before.first[subject], before.last[subject] + 1)
@@ -276,7 +255,7 @@ def _holds(tree: Tree, verb: int) -> bool:
 
 
 def _form(tree: Tree, verb: int) -> tuple[str, bool]:
-    """Return the tense of a verb ("" for a form without one of `TENSES`), and whether the verb is passive."""
+    """Return the tense of a verb (as in `conjugate`, or "" for other forms), and whether the verb is passive."""
     auxiliaries = tree.all_children(verb, "aux", "auxpass")
     if tree.deps[verb] == "acl":
         return "past", True

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from random import Random
 
 from veridical_lab.corrupt.crossed.crossing import Crossing, Version, crossings
-from veridical_lab.corrupt.crossed.lexicon import word_set
 from veridical_lab.corrupt.crossed.scenes import Scene
 from veridical_lab.corrupt.crossed.trees import Tree, opened
+from veridical_lab.corrupt.english import word_set
+from veridical_lab.corrupt.mentions import YEAR
 
 # what sources and statements say of a plural N, by meaning; every form takes a plural verb
 _SOURCE = {
@@ -88,8 +89,8 @@ def quantifiers(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 def original_quantifiers(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     """Change a quantifier that the text itself has, as in "most workers left"."""
     tree = scene.trees[i]
-    clause = tree.clause(tree.root) if tree else None
-    if tree is None or clause is None or clause.negated or not clause.tense or clause.end <= clause.verb:
+    clause = tree.clause(tree.root)
+    if clause is None or clause.negated or not clause.tense or clause.end <= clause.verb:
         return
     word = tree.lower[clause.opens]
     if word not in _MEANINGS or clause.closes - clause.opens > 8 or clause.closes != clause.finite - 1:
@@ -137,8 +138,8 @@ _ONE_EACH = re.compile(
 def pairs(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     """Exclude one of two people or things: "Anna and Eva came" becomes "Anna, but not Eva, came"."""
     tree = scene.trees[i]
-    clause = tree.clause(tree.root) if tree else None
-    if tree is None or clause is None or clause.negated or clause.end != len(tree) - 2:
+    clause = tree.clause(tree.root)
+    if clause is None or clause.negated or clause.end != len(tree) - 2:
         return
     head = tree.child(tree.root, "nsubj")
     cc = None if head is None else tree.child(head, "cc")
@@ -215,8 +216,6 @@ _BOUND_WORDS = word_set("more over least most to nearly almost fewer less exactl
 def bounds(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     """Reverse a bound: "more than 500 people" becomes "fewer than 500 people"."""
     tree = scene.trees[i]
-    if tree is None:
-        return
     numbers = [t for t, tag in enumerate(tree.tags) if tag == "CD" and t > 2 and tree.lower[t - 1] in _BOUND_WORDS]
     for number in numbers:
         fact = next((fact for fact in scene.facts(i) if fact.verb < number <= fact.end and fact.is_complete), None)
@@ -224,10 +223,9 @@ def bounds(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         bound = " ".join(tree.lower[at:number])
         if fact is None or bound not in _BOUNDS or at <= fact.opens or _is_date(tree, number):
             continue
-        if tree.lower[at - 1] in ("no", "not", "of", "since", "until", "by") or (bound, tree.deps[at]) == (
-            "over",
-            "prep",
-        ):
+        if tree.lower[at - 1] in ("no", "not", "of", "since", "until", "by"):
+            continue
+        if bound == "over" and tree.deps[at] == "prep":
             continue
         rest = tree.text(number, fact.end)
         if re.search(r"\b(?:or|and) (?:more|less|over)\b", rest) or len(rest.split()) > 14:
@@ -243,4 +241,4 @@ def bounds(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 
 def _is_date(tree: Tree, number: int) -> bool:
     after = tree.lower[number + 1]
-    return re.fullmatch("1[0-9]{3}|20[0-9]{2}", tree.lower[number]) is not None or after in ("bc", "ad", "bce", "ce")
+    return YEAR.fullmatch(tree.lower[number]) is not None or after in ("bc", "ad", "bce", "ce")

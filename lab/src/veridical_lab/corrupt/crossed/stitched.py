@@ -5,17 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from random import Random
 
 from veridical_lab.corrupt.crossed.crossing import Crossing
 from veridical_lab.corrupt.crossed.scenes import Fact, Scene
+from veridical_lab.corrupt.mentions import YEAR
 
-_AHEAD = 4  # sentences between the two facts
+_AHEAD = 3  # sentences after the first fact in which the second one may be
 _LONGEST = 20  # words of a predicate
+_REFERS = re.compile(
+    r"\b(?:he|she|it|they|him|her|his|hers|its|their|them|this|that|these|those|such|there|also|too|another|other|"
+    r"others|former|latter|respectively|both|each|own|together|same)\b",
+    re.I,
+)
 
 
 def _facts(scene: Scene, i: int) -> list[Fact]:
-    return [fact for fact in scene.clear_facts(i) if 3 <= fact.predicate.count(" ") + 1 <= _LONGEST]
+    """Find the complete facts of a sentence whose predicates do not refer to anything before."""
+    facts = (fact for fact in scene.facts(i) if 3 <= fact.predicate.count(" ") + 1 <= _LONGEST)
+    return [fact for fact in facts if fact.is_complete and not _REFERS.search(fact.predicate)]
 
 
 # ---------------------------------------------------------------------------------------------------- subjects
@@ -24,36 +33,26 @@ def _facts(scene: Scene, i: int) -> list[Fact]:
 def stitched_subjects(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     """Join the subject of one fact with the predicate of another."""
     for first in _facts(scene, i):
-        ahead = range(i, min(i + _AHEAD, len(scene)))
-        others = [other for k in ahead for other in _facts(scene, k) if _are_different(first, other)]
+        near = (i, *scene.ahead(i, _AHEAD))
+        others = [other for k in near for other in _facts(scene, k) if _are_different(first, other)]
         if not others:
             continue
         other = draw.choice(others)
         a, b = first.subject, other.subject
         if a.known_from == other.sentence or b.known_from == i:
             continue  # the antecedent itself would change
-        version = _with_parts((first, a.first, a.last, b.said), (other, b.first, b.last, a.said))
+        version = scene.changed((i, a.first, a.last, b.said), (other.sentence, b.first, b.last, a.said))
         touched = tuple(sorted({*first.touched, *other.touched}))
         fact, rival = draw.choice(((first, other), (other, first)))
         if draw.random() < 0.5:
             form = "subject"
-            said = [f"‹{one.subject.said}› {fact.predicate}." for one in (fact, rival)]
+            right, wrong = (f"‹{one.subject.said}› {fact.predicate}." for one in (fact, rival))
         else:
             form = "predicate"
-            said = [f"{fact.subject.said} ‹{one.predicate}›." for one in (fact, rival)]
-        if first.sentence == other.sentence:
-            form += " in one sentence"
-        yield Crossing("stitched", form, ({}, version), (said[0], said[1]), touched)
+            right, wrong = (f"{fact.subject.said} ‹{one.predicate}›." for one in (fact, rival))
+        form += " in one sentence" if first.sentence == other.sentence else ""
+        yield Crossing("stitched", form, ({}, version), (right, wrong), touched)
         return
-
-
-def _with_parts(*parts: tuple[Fact, int, int, str]) -> dict[int, str]:
-    """Replace some tokens in the sentences of facts."""
-    by_sentence: dict[int, list[tuple[int, int, str]]] = {}
-    trees = {fact.sentence: fact.tree for fact, *_ in parts}
-    for fact, first, last, new in parts:
-        by_sentence.setdefault(fact.sentence, []).append((first, last, new))
-    return {i: trees[i].replaced(*of_sentence) for i, of_sentence in by_sentence.items()}
 
 
 def _are_different(one: Fact, other: Fact) -> bool:
@@ -64,9 +63,7 @@ def _are_different(one: Fact, other: Fact) -> bool:
         return False
     if any(fact.tree.deps[fact.verb] in ("relcl", "acl") for fact in (one, other)):
         return False
-    if together and not (one.verb < other.verb and a.last < b.first):
-        return False
-    if not together and not (one.alone and other.alone):
+    if not (one.verb < other.verb and a.last < b.first if together else one.alone and other.alone):
         return False
     names = [phrase.said for phrase in (a, b)]
     words = [set(re.findall(r"\w+", name.lower())) - {"the", "a", "an", "of", "in", "and"} for name in names]
@@ -86,7 +83,6 @@ def _may_be_initials(short: str, name: str) -> bool:
 
 # ---------------------------------------------------------------------------------------------------- values
 
-_YEAR = re.compile("1[0-9]{3}|20[0-9]{2}")
 _AMOUNT = re.compile(r"[$£€]? ?[0-9][0-9,.]* ?(?:%|percent|million|billion)?")
 
 
@@ -102,8 +98,7 @@ class _Value:
     @property
     def text(self) -> str:
         """The text of the value."""
-        parsed = self.fact.tree.parsed
-        return parsed.text[parsed.starts[self.first] : parsed.ends[self.last]]
+        return self.fact.tree.original(self.first, self.last)
 
     def statement(self, value: str) -> str:
         """State the fact with another value."""
@@ -115,15 +110,14 @@ class _Value:
 def stitched_values(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     """Give a fact the year, number or name of another fact."""
     values = list(_values(scene, i))
-    later = [other for k in range(i + 1, min(i + _AHEAD, len(scene))) for other in _values(scene, k)] if values else []
+    later = [other for k in scene.ahead(i, _AHEAD) for other in _values(scene, k)] if values else []
     for value in draw.sample(values, len(values)):
         others = [other for other in (*values, *later) if _may_change_places(value, other)]
         if not others:
             continue
         other = draw.choice(others)
-        version = _with_parts(
-            (value.fact, value.first, value.last, other.text), (other.fact, other.first, other.last, value.text)
-        )
+        exchanged = ((a.fact.sentence, a.first, a.last, b.text) for a, b in ((value, other), (other, value)))
+        version = scene.changed(*exchanged)
         right, rival = draw.choice(((value, other), (other, value)))
         statements = (right.statement(right.text), right.statement(rival.text))
         touched = tuple(sorted({*right.fact.touched, rival.fact.sentence}))
@@ -132,17 +126,12 @@ def stitched_values(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 
 
 def _values(scene: Scene, i: int) -> Iterator[_Value]:
-    tree = scene.trees[i]
-    if tree is None or not any(tree.kinds):
-        return
+    """Find the values in the predicates of a sentence."""
     for fact in _facts(scene, i):
-        last = fact.verb
-        while last < fact.end:
-            first = last = last + 1
-            while tree.kinds[first] and last < fact.end and tree.kinds[last + 1] == tree.kinds[first]:
-                last += 1
-            kind = _kind(fact, first, last) if tree.kinds[first] else ""
-            if kind:
+        for entity, tokens in groupby(range(fact.verb + 1, fact.end + 1), key=fact.tree.kinds.__getitem__):
+            first, *rest = tokens
+            last = rest[-1] if rest else first
+            if entity and (kind := _kind(fact, first, last)):
                 yield _Value(fact, first, last, kind)
 
 
@@ -153,19 +142,13 @@ def _kind(fact: Fact, first: int, last: int) -> str:
     after = tree.lower[last + 1] if last < fact.end else ""
     if any(tree.deps[token] in ("conj", "cc") for token in (last, *tree.children[last])):
         return ""
-    if after in ("to", "until", "-", "–", "and", "or") or tree.tags[first - 1] in (
-        "NNP",
-        "NNPS",
-        "CD",
-        "HYPH",
-        "DT",
-        "$",
-    ):
+    names_and_numbers = ("NNP", "NNPS", "CD", "HYPH")
+    if after in ("to", "until", "-", "–", "and", "or") or tree.tags[first - 1] in (*names_and_numbers, "DT", "$"):
         return ""
-    if last < fact.end and tree.tags[last + 1] in ("NNP", "NNPS", "CD", "HYPH"):
+    if last < fact.end and tree.tags[last + 1] in names_and_numbers:
         return ""
     if entity == "DATE":
-        return "YEAR" if _YEAR.fullmatch(text) else ""
+        return "YEAR" if YEAR.fullmatch(text) else ""
     if entity == "CARDINAL":
         counts = tree.deps[last] == "nummod" and first == last and text != "1"
         return "NUMBER" if counts and re.fullmatch("[0-9][0-9,.]*", text) else ""

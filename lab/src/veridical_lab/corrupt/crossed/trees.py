@@ -5,20 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from veridical.records.spans import Span
 from veridical.text.names import is_name
-from veridical_lab.corrupt.crossed.lexicon import (
-    GROUPS,
-    NEGATIONS,
-    NOT_PEOPLE,
-    ONE_THING,
-    PEOPLE,
-    PEOPLE_ENDINGS,
-    VAGUE,
-    word_set,
-)
+from veridical_lab.corrupt.crossed import lexicon
+from veridical_lab.corrupt.crossed.lexicon import NEGATIONS
 from veridical_lab.corrupt.crossed.parsing import ParsedSentence
+from veridical_lab.corrupt.english import word_set
 
 _SIZE = range(5, 46)  # tokens of a sentence
 _ODD = re.compile(r"[−“”«»\[\]{}|*‹›?!;:/…]|--| [–—] |''|``|\.\.")
@@ -36,9 +30,6 @@ class Phrase:
     """A noun phrase without relative clauses and appositions.
 
     Attributes:
-        first: The first token of the phrase.
-        last: The last token of the phrase.
-        head: The head of the phrase.
         text: The text of the phrase as it stands inside a sentence.
         plural: Whether the phrase takes a verb in the plural.
         kind: What it names: person, group (teams, firms, countries …), place, name (of unknown kind) or thing.
@@ -81,15 +72,12 @@ class Clause:
     """A finite clause that begins with its subject, which is a noun phrase or a pronoun.
 
     Attributes:
-        verb: The verb.
         finite: The first verb form, which is an auxiliary or the verb.
         subject: The subject. None for a pronoun, and for a phrase that `Tree.phrase` cannot read.
         opens: The first token of the subject.
         closes: The last token of the subject.
         end: The last token of the clause (`Tree.end_of`).
-        tense: One of `TENSES`, or "" for another verb form.
-        passive: Whether the verb is passive.
-        negated: Whether the clause is negated.
+        tense: As in `conjugate`, or "" for another verb form.
     """
 
     verb: int
@@ -117,15 +105,8 @@ class Tree:
     """The dependency tree of one sentence. Tokens are given by their numbers.
 
     Attributes:
-        parsed: The parse of the sentence.
-        root: The root of the tree.
-        deps: `parsed.deps`.
-        tags: `parsed.tags`.
-        heads: `parsed.heads`.
-        lemmas: `parsed.lemmas`.
-        kinds: `parsed.kinds`.
+        parsed: The parse of the sentence. `deps`, `tags`, `heads`, `lemmas` and `kinds` are its columns.
         lower: The tokens in lower case.
-        children: The children of each token, in order.
         first: For each token, the first one among the token itself and all tokens below.
         last: For each token, the last one among the token itself and all tokens below.
     """
@@ -134,32 +115,22 @@ class Tree:
         self.parsed, self.root = parsed, root
         self.deps, self.tags, self.heads = parsed.deps, parsed.tags, parsed.heads
         self.lemmas, self.kinds = parsed.lemmas, parsed.kinds
-        self.lower = [parsed.text[a:b].lower() for a, b in zip(parsed.starts, parsed.ends, strict=True)]
-        self.children: list[list[int]] = [[] for _ in self.heads]
-        for i, head in enumerate(self.heads):
-            if head != i:
-                self.children[head].append(i)
         tokens = range(len(self.heads))
+        self.lower = [self.original(i, i).lower() for i in tokens]
+        self.children = [[child for child in tokens if self.heads[child] == i != child] for i in tokens]
         self.first, self.last = list(tokens), list(tokens)
-        for i in tokens:  # pass each token on to the heads above that do not reach as far
-            above = self.heads[i]
-            while self.first[above] > i:
-                self.first[above] = i
-                above = self.heads[above]
-        for i in reversed(tokens):
-            above = self.heads[i]
-            while self.last[above] < i:
-                self.last[above] = i
-                above = self.heads[above]
-        self._clauses: dict[int, Clause | None] = {}
-        self._phrases: dict[int, Phrase | None] = {}
+        for i in tokens:
+            above = i
+            while (head := self.heads[above]) != above:
+                above = head
+                self.first[above] = min(self.first[above], i)
+                self.last[above] = max(self.last[above], i)
+        self.phrase = cache(self._phrase)
+        self.clause = cache(self._clause)
 
     @classmethod
     def of(cls, parsed: ParsedSentence) -> Tree | None:
-        """Build the tree of a plain statement.
-
-        Return None for questions, speech, lists, fragments and long sentences.
-        """
+        """Build the tree of a plain statement. None for questions, speech, lists, fragments and long sentences."""
         text = parsed.text
         if len(parsed.deps) not in _SIZE or not text[0].isupper() or _ODD.search(text):
             return None
@@ -177,14 +148,29 @@ class Tree:
 
     def child(self, i: int, *deps: str) -> int | None:
         """Return the first child of a token that has one of these labels, or None."""
-        for child in self.children[i]:
-            if self.deps[child] in deps:
-                return child
-        return None
+        return next((child for child in self.children[i] if self.deps[child] in deps), None)
 
     def all_children(self, i: int, *deps: str) -> list[int]:
         """Return all children of a token that have one of these labels."""
         return [child for child in self.children[i] if self.deps[child] in deps]
+
+    def find(self, word: str) -> int:
+        """Return the first token that is this word in lower case, or 0 if there is none."""
+        return self.lower.index(word) if word in self.lower else 0
+
+    def subject_of(self, verb: int) -> int | None:
+        """Return the noun that is the verb's own subject, or None."""
+        return self.child(verb, "nsubj", "nsubjpass")
+
+    @property
+    def opens_with_subject(self) -> bool:
+        """Whether the sentence begins with the subject of its main clause."""
+        subject = self.subject_of(self.root)
+        return subject is not None and self.first[subject] == 0
+
+    def original(self, first: int, last: int) -> str:
+        """Return the text of the tokens `first` to `last` as it stands in the sentence."""
+        return self.parsed.text[self.parsed.starts[first] : self.parsed.ends[last]]
 
     def text(self, first: int, last: int) -> str:
         """Return the text of the tokens `first` to `last` as it would be inside a sentence, without parts in brackets.
@@ -193,7 +179,7 @@ class Tree:
         """
         if last < first:
             return ""
-        text = self.parsed.text[self.parsed.starts[first] : self.parsed.ends[last]]
+        text = self.original(first, last)
         if "(" in text:
             text = re.sub(r"(?<!\s)\s*+\([^()]*+\)", "", text)
         return self.inside(text) if first == 0 else text
@@ -235,24 +221,21 @@ class Tree:
 
     # ------------------------------------------------------------------------------------------------ noun phrases
 
-    def phrase(self, head: int) -> Phrase | None:
+    def _phrase(self, head: int) -> Phrase | None:
         """Read the noun phrase around the noun `head`, up to the first clause, apposition or adjunct in it.
 
         Return None for pronouns, lists, vague or long phrases, and phrases whose parts do not stand together.
         """
-        if head not in self._phrases:
-            last = self._last_of_phrase(head)
-            if last is None or not self._is_good(head, last):
-                self._phrases[head] = None
-            else:
-                tag, word = self.tags[head], self.lower[head]
-                plural = tag == "NNS" or (tag == "NNPS" and self.kinds[head] != "GPE" and word not in ONE_THING)
-                text = self.text(self.first[head], last)
-                self._phrases[head] = Phrase(self.first[head], last, head, text, plural, self.kind_of(head))
-        return self._phrases[head]
+        last = self._last_of_phrase(head)
+        if last is None or not self._is_good(head, last):
+            return None
+        tag, word = self.tags[head], self.lower[head]
+        plural = tag == "NNS" or (tag == "NNPS" and self.kinds[head] != "GPE" and word not in lexicon.ONE_THING)
+        text = self.text(self.first[head], last)
+        return Phrase(self.first[head], last, head, text, plural, self._kind_of(head))
 
     def _last_of_phrase(self, head: int) -> int | None:
-        if self.tags[head] not in ("NN", "NNS", "NNP", "NNPS") or self.lower[head] in VAGUE:
+        if self.tags[head] not in ("NN", "NNS", "NNP", "NNPS") or self.lower[head] in lexicon.VAGUE:
             return None
         last = head
         for child in self.children[head]:
@@ -280,9 +263,10 @@ class Tree:
 
     def _is_plain(self, token: int) -> bool:
         """Return whether a part of a noun phrase consists of nouns and their attributes, without vague words."""
-        if self.deps[token] not in _DEPENDENTS or self.lower[token] in VAGUE or self.tags[token] in _NOT_INSIDE:
-            return False
-        return all(map(self._is_plain, self.children[token]))
+        is_attribute = self.deps[token] in _DEPENDENTS and self.tags[token] not in _NOT_INSIDE
+        return (
+            is_attribute and self.lower[token] not in lexicon.VAGUE and all(map(self._is_plain, self.children[token]))
+        )
 
     def _is_good(self, head: int, last: int) -> bool:
         first = self.first[head]
@@ -300,16 +284,16 @@ class Tree:
             return self.lower[last + 1] == "," and self.deps[last + 2] in ("nsubj", "nsubjpass")
         return True
 
-    def kind_of(self, head: int) -> str:
+    def _kind_of(self, head: int) -> str:
         """Find out what a noun names, as in `Phrase.kind`."""
         lemma, word = self.lemmas[head].lower(), self.lower[head]
         if any(char.isdigit() for char in word):
             return "thing"
         if self.tags[head] in ("NN", "NNS"):
-            if lemma in GROUPS or word in GROUPS:
+            if lemma in lexicon.GROUPS or word in lexicon.GROUPS:
                 return "group"
-            is_role = lemma.endswith(PEOPLE_ENDINGS) and lemma not in NOT_PEOPLE and len(lemma) > 4
-            return "person" if lemma in PEOPLE or is_role else "thing"
+            is_role = lemma.endswith(("er", "or", "ist", "ian", "eer")) and lemma not in lexicon.NOT_PEOPLE
+            return "person" if lemma in lexicon.PEOPLE or (is_role and len(lemma) > 4) else "thing"
         entity = self.kinds[head]
         return _ENTITIES.get(entity, "thing" if entity in _OTHER_NAMES else "name")
 
@@ -322,17 +306,9 @@ class Tree:
             token = self.heads[token]
         return token == self.root and self.child(verb, "mark") is None
 
-    def clause(self, verb: int) -> Clause | None:
-        """Read the clause of a verb.
-
-        Return None if the clause is not finite or does not begin with a subject of its own.
-        """
-        if verb not in self._clauses:
-            self._clauses[verb] = self._clause(verb)
-        return self._clauses[verb]
-
     def _clause(self, verb: int) -> Clause | None:
-        subject = self.child(verb, "nsubj", "nsubjpass")
+        """Read the clause of a verb. None if it is not finite or does not begin with a subject of its own."""
+        subject = self.subject_of(verb)
         if subject is None or subject > verb or self.tags[subject] in ("WP", "WDT", "EX", "WP$"):
             return None
         auxiliaries = self.all_children(verb, "aux", "auxpass")
@@ -385,7 +361,7 @@ class Tree:
         )
 
     def tense_of(self, verb: int, auxiliaries: Sequence[int]) -> str:
-        """Return the tense, one of `TENSES`, of a verb with these auxiliaries, or "" for other forms."""
+        """Return the tense (as in `conjugate`) of a verb with these auxiliaries, or "" for other forms."""
         forms = [self.lower[aux] for aux in auxiliaries if self.deps[aux] == "aux"]
         first = next((aux for aux in auxiliaries if self.deps[aux] == "auxpass"), verb)
         if not forms:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-from veridical_lab.corrupt.crossed.lexicon import word_set
-
-TENSES = ("past", "present", "perfect", "pluperfect")
+from veridical_lab.corrupt.english import word_set
 
 # base, past and participle; a missing participle equals the past, a missing past equals the base
 _IRREGULAR = """
@@ -104,7 +102,7 @@ def third_person(lemma: str) -> str:
 
 
 def conjugate(lemma: str, tense: str, plural: bool) -> str:
-    """Return the finite form of a verb in the third person. `tense` is one of `TENSES`.
+    """Return the finite form of a verb in the third person. `tense` is past, present, perfect or pluperfect.
 
     >>> conjugate("lose", "past", False), conjugate("be", "present", True), conjugate("lose", "perfect", False)
     ('lost', 'are', 'has lost')
