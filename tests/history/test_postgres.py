@@ -62,6 +62,16 @@ def test_a_port_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         _postgres_options(make_url("postgresql://db/a"))
 
 
+def test_a_user_without_a_name_is_asked_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown() -> str:
+        raise KeyError("getpwuid(): uid not found: 10001")  # as in a container
+
+    monkeypatch.setattr(database, "getuser", unknown)
+    monkeypatch.delenv("PGUSER", raising=False)
+    with pytest.raises(InputError, match="PGUSER"):
+        _postgres_options(make_url("postgresql://db/a"))
+
+
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with postgres() as url:

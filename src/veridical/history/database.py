@@ -111,7 +111,7 @@ def _postgres_options(url: URL) -> dict[str, Any]:
     if not str(port).isdecimal():
         raise InputError(f"PGPORT is {port!r}", hint="a number")
     port = int(port)
-    user = url.username or given("PGUSER") or getuser()
+    user = url.username or given("PGUSER") or _login()
     database = url.database or given("PGDATABASE") or user
     options: dict[str, Any] = {"user": user, "database": database, "application_name": "veridical"}
     if host.startswith("/"):
@@ -130,6 +130,13 @@ def _postgres_options(url: URL) -> dict[str, Any]:
         raise InputError(f"the URL of the history has the option {next(iter(query))!r}", hint=hint)
     password = url.password or given("PGPASSWORD") or _password_of(host, port, database, user)
     return options | ({"password": password} if password else {})
+
+
+def _login() -> str:
+    try:
+        return getuser()
+    except (KeyError, OSError):  # a user without a name, as in a container
+        raise InputError("no user of PostgreSQL is named", hint="postgresql://USER@HOST/NAME, or PGUSER") from None
 
 
 # what pg8000 takes: None is "if the server can"
