@@ -3,6 +3,8 @@
 Importing this module loads only the standard library. `main` imports the rest.
 """
 
+import os
+import signal
 import sys
 import traceback
 from contextlib import suppress
@@ -14,14 +16,26 @@ INTERNAL_ERROR = 70
 def main() -> int:
     """Run the command line and return the exit code.
 
-    If an unexpected error occurs, the traceback is printed and the exit code is `INTERNAL_ERROR`.
+    If an unexpected error occurs, the traceback is printed and the exit code is `INTERNAL_ERROR`. SIGTERM interrupts
+    the command as Ctrl-C does, so that it removes what it began to write.
     """
+    is_terminated = False
+
+    def terminate(*_: object) -> None:
+        nonlocal is_terminated
+        is_terminated = True
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, terminate)
     try:
         from veridical.cli import main as run
 
-        return run()
+        code = run()
+        _end_at_signals()
     except KeyboardInterrupt:
-        return 130
+        _end_at_signals()
+        code = 130
     except BaseException as error:  # noqa: BLE001 - extensions written in C or Rust may raise other types than Exception
         if sys.stderr is not None:
             with suppress(OSError):
@@ -29,6 +43,14 @@ def main() -> int:
                 sys.stderr.write(f"veridical: internal error: {type(error).__name__} (please report the lines above)\n")
                 sys.stderr.flush()
         return INTERNAL_ERROR
+    return 143 if code == 130 and is_terminated else code
+
+
+def _end_at_signals() -> None:
+    """Let a further signal end the process at once, without a traceback. It may still wait for threads."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda number, _: os._exit(128 + number))
 
 
 if __name__ == "__main__":

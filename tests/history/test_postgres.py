@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import make_url
 
-from tests.history.databases import WRONG, checked, postgres
+from tests.history.databases import RIGHT, WRONG, checked, postgres
+from tests.history.test_at_once import decide_at_once
 from tests.history.test_store import QUERIES, RUN, responses, run_to_filter
 from veridical.detectors.calibrated import FittedCalibration, Scale
+from veridical.history import database
 from veridical.history.database import _postgres_options
-from veridical.history.records import SORTS, CaseQuery, Learning, NotKeptError, PlaceDecision, Row
+from veridical.history.records import SORTS, CaseQuery, Learning, NotKeptError, PlaceDecision, Row, UnavailableError
 from veridical.history.store import History
 from veridical.io.serialization import encode
+from veridical.records.errors import InputError
 from veridical.records.types import Level
 
 realserver = pytest.mark.realserver
@@ -51,6 +54,22 @@ def test_urls_and_passwords_are_read_as_by_other_clients(
     assert ("password" in options) == ("password" in expected)
     monkeypatch.setenv("PGPASSWORD", "of the environment")
     assert _postgres_options(make_url("postgresql://db/a"))["password"] == "of the environment"
+
+
+def test_a_port_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPORT", "db:5432")
+    with pytest.raises(InputError, match="PGPORT is 'db:5432'"):
+        _postgres_options(make_url("postgresql://db/a"))
+
+
+def test_a_user_without_a_name_is_asked_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown() -> str:
+        raise KeyError("getpwuid(): uid not found: 10001")  # as in a container
+
+    monkeypatch.setattr(database, "getuser", unknown)
+    monkeypatch.delenv("PGUSER", raising=False)
+    with pytest.raises(InputError, match="PGUSER"):
+        _postgres_options(make_url("postgresql://db/a"))
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +108,7 @@ def test_everything_is_as_in_sqlite(url: str) -> None:
             for descending in (False, True):
                 query = CaseQuery(sort=sort, descending=descending, limit=7)
                 first = history.cases(run, query)
-                second = history.cases(run, replace(query, cursor=first.next))
+                second = history.cases(run, query.model_copy(update={"cursor": first.next}))
                 assert {case.number for case in (*first.cases, *second.cases)} == set(range(1, 13))
         uploaded = history.begin_import(RUN, "a\0.csv", b"a\0b")
         assert history.upload(uploaded)[1] == b"a\0b"
@@ -131,3 +150,25 @@ def test_tables_of_version_1_are_brought_up_to_date(url: str) -> None:
     with closing(History(url)) as history:
         assert history.decided_sentences(run)[0] == before
         assert before.all_flagged == 1
+
+
+@realserver
+def test_two_servers_of_one_database_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    with postgres() as url:
+        with ThreadPoolExecutor(4) as pool:  # they start at once, and each makes the tables
+            histories = list(pool.map(lambda _: History(url), range(4)))
+        run = histories[0].keep(RUN, checked(WRONG))
+        assert decide_at_once(tuple(histories), run, 10) == [1] * 10
+        assert len(histories[0].case(run, 1).decisions) == 1
+        run = histories[0].keep(RUN, checked(*[RIGHT] * 20))
+        with ThreadPoolExecutor(4) as pool:
+            assert sum(pool.map(lambda history: history.draw_sample(run, 4), histories)) == 16
+        monkeypatch.setattr(database, "_WAIT", 1)
+        with closing(History(url)) as impatient, histories[0]._write():
+            with pytest.raises(UnavailableError, match="lock timeout"):
+                impatient.keep(RUN, checked(RIGHT))
+            assert impatient.run(run).cases == {"clear": 20}
+    for history in histories:
+        with pytest.raises(UnavailableError):  # the server has ended
+            history.run(run)
+        history.close()

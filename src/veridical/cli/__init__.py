@@ -9,6 +9,7 @@ The exit codes are:
 * 70: there is a bug in Veridical (set by `veridical.__main__`).
 * 130: the command was interrupted. `serve` returns 0 then.
 * 141: the reader closed the output.
+* 143: the command was terminated by SIGTERM (set by `veridical.__main__`). `serve` returns 0 then.
 """
 
 from __future__ import annotations

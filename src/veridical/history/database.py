@@ -5,22 +5,30 @@ from __future__ import annotations
 import os
 import re
 import ssl
+from collections.abc import Mapping
 from contextlib import suppress
 from getpass import getuser
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
+from veridical.history.records import UnavailableError
 from veridical.io.files import expanded
 from veridical.records.errors import InputError, MissingExtraError
 
 _PLACES = "a path of an SQLite file, or postgresql://host/name"
+_WAIT = 30  # seconds for another writer
+_WRITERS = 8_305_112_609  # the lock that writers to a history in PostgreSQL take; any number will do
+_OUTAGES = ("08", "25", "53", "55", "57", "58")  # codes of PostgreSQL: unreachable, read-only, full, locked, shut down
 
 
 def open_database(place: str | Path) -> Engine:
     """Open a database and return its engine. If a new SQLite file is created, only its owner can read it.
+
+    Writers take turns, including those of other processes. If the database cannot be used, each function that uses the
+    engine raises `UnavailableError`.
 
     Raises:
         InputError: The database is of another kind, or its folder is missing.
@@ -54,7 +62,44 @@ def open_database(place: str | Path) -> Engine:
         raise MissingExtraError("a history in PostgreSQL", "postgres") from None
     if engine.dialect.name == "sqlite":
         _set_up_sqlite(engine)
+    else:
+        _set_up_postgres(engine)
+    event.listen(engine, "handle_error", _translate)
     return engine
+
+
+def write_ahead(engine: Engine) -> None:
+    """Let readers and a writer of an SQLite file not wait for each other.
+
+    This changes the file, so first make sure that it is a history.
+    """
+    if engine.dialect.name == "sqlite":
+
+        @event.listens_for(engine, "connect")
+        def connected(connection: Any, _: Any) -> None:
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
+
+        engine.dispose()
+
+
+def problem_of(error: DBAPIError) -> str:
+    """Return the message of a database as one line."""
+    cause = error.orig.args[0] if error.orig is not None and error.orig.args else error.orig
+    return str(cause["M"] if isinstance(cause, Mapping) else error.orig).strip().partition("\n")[0]
+
+
+def _translate(context: ExceptionContext) -> None:
+    """Raise `UnavailableError` in place of errors that no statement of ours causes."""
+    error = context.sqlalchemy_exception
+    if not isinstance(error, DBAPIError) or context.is_pre_ping:
+        return
+    cause = error.orig.args[0] if error.orig is not None and error.orig.args else None
+    if isinstance(cause, Mapping):
+        is_outage = str(cause["C"]).startswith(_OUTAGES)
+    else:  # those of sqlite3, and those of pg8000 about connections
+        is_outage = type(error).__name__ in ("OperationalError", "DatabaseError", "InterfaceError")
+    if is_outage:
+        raise UnavailableError(problem_of(error))
 
 
 def _postgres_options(url: URL) -> dict[str, Any]:
@@ -62,8 +107,11 @@ def _postgres_options(url: URL) -> dict[str, Any]:
     query = {name: str(value) for name, value in url.query.items()}
     given = os.environ.get
     host = query.pop("host", None) or url.host or given("PGHOST") or "localhost"
-    port = url.port or int(given("PGPORT") or 5432)
-    user = url.username or given("PGUSER") or getuser()
+    port = url.port or given("PGPORT") or "5432"
+    if not str(port).isdecimal():
+        raise InputError(f"PGPORT is {port!r}", hint="a number")
+    port = int(port)
+    user = url.username or given("PGUSER") or _login()
     database = url.database or given("PGDATABASE") or user
     options: dict[str, Any] = {"user": user, "database": database, "application_name": "veridical"}
     if host.startswith("/"):
@@ -84,8 +132,25 @@ def _postgres_options(url: URL) -> dict[str, Any]:
     return options | ({"password": password} if password else {})
 
 
+def _login() -> str:
+    try:
+        return getuser()
+    except (KeyError, OSError):  # a user without a name, as in a container
+        raise InputError("no user of PostgreSQL is named", hint="postgresql://USER@HOST/NAME, or PGUSER") from None
+
+
 # what pg8000 takes: None is "if the server can"
 _SSL = {"disable": False, "allow": None, "prefer": None, "require": True, "verify-ca": True, "verify-full": True}
+
+
+def _set_up_postgres(engine: Engine) -> None:
+    """Let a transaction that writes wait until no other one does. Otherwise, both could replace the same decisions."""
+
+    @event.listens_for(engine, "begin")
+    def begun(connection: Connection) -> None:
+        if connection.get_execution_options().get("writes"):
+            take = f"SELECT set_config('lock_timeout', '{_WAIT}s', true), pg_advisory_xact_lock({_WRITERS})"
+            connection.exec_driver_sql(take)
 
 
 def _password_of(host: str, port: int, database: str, user: str) -> str | None:
@@ -106,15 +171,11 @@ def _set_up_sqlite(engine: Engine) -> None:
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _: Any) -> None:
         connection.isolation_level = None  # sqlite3 begins none by itself
-        for setting in (
-            "busy_timeout = 30000",
-            "auto_vacuum = INCREMENTAL",  # before the first table
-            "journal_mode = WAL",
-            "synchronous = NORMAL",
-            "foreign_keys = ON",
-            "secure_delete = ON",
-        ):
+        settings = [f"busy_timeout = {_WAIT * 1000}", "synchronous = NORMAL", "foreign_keys = ON", "secure_delete = ON"]
+        for setting in settings:
             connection.execute(f"PRAGMA {setting}").fetchall()
+        if connection.execute("PRAGMA page_count").fetchone() == (0,):  # it is for new files, and writes to others
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL").fetchall()
 
     @event.listens_for(engine, "begin")
     def begun(connection: Connection) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
-from veridical.records.errors import InputError
+from veridical.records.errors import InputError, VeridicalError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Judgement
 from veridical.workflows.recalibration import Gain
@@ -27,6 +27,19 @@ class NotKeptError(InputError):
 
 class StaleError(InputError):
     """Raised if the decisions have changed since they were read."""
+
+
+class UnavailableError(VeridicalError):
+    """Raised if the database cannot be used at present: it is locked, full, read-only, damaged or out of reach.
+
+    The attribute `problem` is what the database says.
+    """
+
+    retryable = True
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(f"the history cannot be used: {problem}", hint="try again later")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

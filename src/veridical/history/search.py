@@ -13,7 +13,8 @@ from sqlalchemy import Connection, Select, column, func, select, table, text
 
 from veridical.text.segment import word_forms
 
-_INDEX = table("search", column("rowid"), column("words"))
+TABLE = "search"
+_INDEX = table(TABLE, column("rowid"), column("words"))
 _STEP = 500  # pages of the index that are merged at once
 _LONGEST = 20_000  # characters of a text that are indexed
 

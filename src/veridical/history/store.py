@@ -6,11 +6,12 @@ import base64
 import json
 import random
 import secrets
+import sqlite3
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -24,7 +25,7 @@ from veridical.datasets.split import document_of
 from veridical.detectors.calibrated import FittedCalibration
 from veridical.history import sampling, search
 from veridical.history.comparing import compare, trend
-from veridical.history.database import open_database
+from veridical.history.database import open_database, problem_of, write_ahead
 from veridical.history.deciding import check_places, decisions_of, note, now, read_decision, written
 from veridical.history.labelling import example_of
 from veridical.history.records import (
@@ -47,6 +48,7 @@ from veridical.history.records import (
     StaleError,
     StoredCase,
     TrendPoint,
+    UnavailableError,
 )
 from veridical.history.sentences import decided, drawn
 from veridical.history.tables import (
@@ -79,6 +81,8 @@ _FACETS = 50  # values of one kind that a run offers as filters
 class History:
     """Keeps runs in a database. You can share it between threads.
 
+    If the database cannot be used at present, each method raises `UnavailableError`.
+
     Args:
         place: The path of an SQLite file, or a URL such as postgresql://host/name.
         days: After how many days runs are deleted. None deletes no runs.
@@ -86,7 +90,7 @@ class History:
 
     Raises:
         InputError: The place is neither a path nor such a URL, or the database cannot be opened.
-        DataError: The database is not a history, or is a history of a later version.
+        DataError: The database is not a whole history, or is a history of a later version. It stays as it was.
         MissingExtraError: The driver for PostgreSQL is not installed.
     """
 
@@ -98,11 +102,11 @@ class History:
         try:
             with self._write() as connection:
                 prepare(connection)
+            write_ahead(self._engine)
             self._count = self._counted()
-        except DBAPIError as error:
+        except (DBAPIError, UnavailableError) as error:
             self.close()
-            cause = error.orig.args[0] if error.orig and error.orig.args else error.orig
-            problem = str(cause["M"] if isinstance(cause, dict) else error.orig).strip().partition("\n")[0]
+            problem = problem_of(error) if isinstance(error, DBAPIError) else error.problem
             raise InputError(f"the history cannot be opened: {problem}", hint="check the path or URL") from None
         except BaseException:
             self.close()
@@ -132,7 +136,7 @@ class History:
             rows = [Row(row=i, name=checked.case.id) for i, checked in enumerate(results, 1)]
             keys = insert_rows(connection, id, rows, first=1)
             store_results(connection, id, list(zip(keys, results, strict=True)), index=True)
-        self._count += len(results)
+            self._count += len(results)
         self._trim()
         return id
 
@@ -144,10 +148,16 @@ class History:
         return id
 
     def upload(self, run: str) -> tuple[str, bytes]:
-        """Load the file that a run is importing, and return its name and its bytes."""
+        """Load the file that a run is importing, and return its name and its bytes.
+
+        Raises:
+            NotKeptError: The run is deleted.
+        """
         with self._engine.connect() as connection:
-            file, body = connection.execute(select(UPLOADS.c.file, UPLOADS.c.body).where(UPLOADS.c.run == run)).one()
-        return str(file), bytes(body)
+            row = connection.execute(select(UPLOADS.c.file, UPLOADS.c.body).where(UPLOADS.c.run == run)).one_or_none()
+        if row is None:
+            raise _no_run(run)
+        return str(row.file), bytes(row.body)
 
     def rows_read(self, run: str) -> int:
         """Return the number of the last stored row of a run's file, or 0 if no row is stored."""
@@ -155,17 +165,24 @@ class History:
             return int(connection.execute(select(func.coalesce(func.max(CASES.c.row), 0)).where(_of(run))).scalar_one())
 
     def add_rows(self, run: str, rows: Sequence[Row]) -> None:
-        """Store rows of a file as cases that wait to be judged."""
+        """Store rows of a file as cases that wait to be judged.
+
+        Raises:
+            NotKeptError: The run is deleted, or is being deleted.
+        """
         with self._write() as connection:
+            if connection.execute(select(RUNS.c.state).where(RUNS.c.id == run)).scalar() != "reading":
+                raise _no_run(run)
             last = connection.execute(select(func.coalesce(func.max(CASES.c.number), 0)).where(_of(run))).scalar_one()
             insert_rows(connection, run, rows, first=last + 1)
-        self._count += len(rows)
+            self._count += len(rows)
 
     def all_read(self, run: str, problem: str = "") -> None:
         """Mark all rows of a file as stored, and delete the file. `problem` says which rows could not be stored."""
         with self._write() as connection:
             connection.execute(delete(UPLOADS).where(UPLOADS.c.run == run))
-        self.set_state(run, "judging", problem)
+            of_run = (RUNS.c.id == run, RUNS.c.state == "reading")
+            connection.execute(update(RUNS).where(*of_run).values(state="judging", problem=problem))
         self._trim()
 
     def waiting(self, run: str, count: int) -> list[tuple[int, Case]]:
@@ -183,10 +200,12 @@ class History:
     def set_state(self, run: str, state: str, problem: str = "") -> None:
         """Set the state of a run to "reading", "judging", "paused" or "done".
 
-        `problem` says what keeps the run from continuing.
+        `problem` says what keeps the run from continuing. A run that is done, such as one that is being deleted, stays
+        so.
         """
         with self._write() as connection:
-            connection.execute(update(RUNS).where(RUNS.c.id == run).values(state=state, problem=problem))
+            changes = update(RUNS).where(RUNS.c.id == run, RUNS.c.state != "done")
+            connection.execute(changes.values(state=state, problem=problem))
 
     def unfinished(self) -> list[str]:
         """Return the runs whose import is not done, oldest first."""
@@ -217,7 +236,7 @@ class History:
         with self._engine.connect() as connection:
             rows = _run_rows(connection, list(connection.execute(select(RUNS).where(RUNS.c.id == id)).mappings()))
         if not rows:
-            raise NotKeptError(f"there is no run {id!r}", hint="it may have been deleted")
+            raise _no_run(id)
         return rows[0]
 
     def facets(self, run: str) -> dict[str, dict[str, int]]:
@@ -239,16 +258,18 @@ class History:
 
     def delete_run(self, id: str, *, by: str = "") -> None:
         """Delete a run with its cases and decisions. None of their texts stays in the database."""
-        self.run(id)
         self._delete_run(id, by)
         self._purge()
 
-    def _delete_run(self, id: str, by: str) -> None:
-        self.set_state(id, "done")
-        self._delete_cases(_of(id))
+    def _delete_run(self, id: str, by: str) -> int:
+        with self._write() as connection:
+            if not connection.execute(update(RUNS).where(RUNS.c.id == id).values(state="done")).rowcount:
+                raise _no_run(id)
+            note(connection, by, "delete run", id)
+        deleted = self._delete_cases(_of(id))
         with self._write() as connection:
             connection.execute(delete(RUNS).where(RUNS.c.id == id))
-            note(connection, by, "delete run", id)
+        return deleted
 
     # cases
 
@@ -268,7 +289,7 @@ class History:
             wanted = wanted.where(place < last if query.descending else place > last)
         with self._engine.connect() as connection:
             if not connection.execute(select(RUNS.c.id).where(RUNS.c.id == run)).first():
-                raise NotKeptError(f"there is no run {run!r}", hint="it may have been deleted")
+                raise _no_run(run)
             total = connection.execute(select(func.count()).select_from(CASES).where(*conditions)).scalar_one()
             rows = list(connection.execute(wanted).mappings())
         page = rows[: query.limit]
@@ -308,7 +329,7 @@ class History:
         with self._engine.connect() as connection:
             row = connection.execute(wanted.where(_of(run), CASES.c.number == number)).mappings().one_or_none()
             if row is None:
-                raise NotKeptError(f"run {run!r} has no case {number}", hint="it may have been deleted")
+                raise _no_case(run, number)
             decisions = tuple(decision for decision, _ in decisions_of(connection, row["id"]).values())
             sampled = sampling.sampled_in(connection, row["id"])
         return StoredCase(
@@ -323,7 +344,7 @@ class History:
     def delete_case(self, run: str, number: int, *, by: str = "") -> None:
         """Delete a case and the decisions about it. None of their texts stays in the database."""
         if not self._delete_cases(_of(run) & (CASES.c.number == number)):
-            raise NotKeptError(f"run {run!r} has no case {number}", hint="it may have been deleted")
+            raise _no_case(run, number)
         with self._write() as connection:
             note(connection, by, "delete case", run, number)
         self._purge()
@@ -331,11 +352,19 @@ class History:
     def examples(self, run: str) -> Iterator[Example]:
         """Yield the decided cases of a run as examples, with the decisions as gold labels."""
         self.run(run)
+        yield from map(example_of, self._decided_cases(run))
+
+    def _decided_cases(self, run: str) -> Iterator[StoredCase]:
+        """Yield the decided cases of a run. Those that are deleted meanwhile are left out."""
         wanted = select(CASES.c.number).where(_of(run), CASES.c.decided > 0).order_by(CASES.c.number)
         with self._engine.connect() as connection:
             numbers = list(connection.execute(wanted).scalars())
         for number in numbers:
-            yield example_of(self.case(run, number))
+            try:
+                stored = self.case(run, number)
+            except NotKeptError:
+                continue
+            yield stored
 
     def decision_rows(self, run: str) -> Iterator[DecisionRow]:
         """Yield all decisions about a run, by case and time."""
@@ -345,7 +374,9 @@ class History:
         with self._engine.connect() as connection:
             rows = connection.execute(wanted.order_by(CASES.c.number, DECISIONS.c.id)).all()
             for key, of_case in groupby(rows, lambda row: row.id):
-                document = connection.execute(select(DOCUMENTS.c.body).where(DOCUMENTS.c.case == key)).scalar_one()
+                document = connection.execute(select(DOCUMENTS.c.body).where(DOCUMENTS.c.case == key)).scalar()
+                if document is None:  # deleted meanwhile
+                    continue
                 case = decode(document, "check").case
                 for _, number, body, by, at, how, probability in of_case:
                     yield DecisionRow(
@@ -388,6 +419,7 @@ class History:
         stays the same.
 
         Raises:
+            NotKeptError: There is no such case, or no more.
             StaleError: `version` is given and is not the current version.
             InputError: A place does not lie in its text or is decided twice, or the case is not judged.
         """
@@ -396,7 +428,10 @@ class History:
         checked = decode(stored.document or {}, "check")
         with self._write() as connection:
             wanted = select(CASES.c.id, CASES.c.version).where(_of(run), CASES.c.number == number)
-            key, present = connection.execute(wanted).one()
+            row = connection.execute(wanted).one_or_none()
+            if row is None:
+                raise _no_case(run, number)
+            key, present = row
             if version is not None and version != present:
                 raise StaleError(f"the decisions have version {present}, not {version}", hint="read the case again")
             earlier = decisions_of(connection, key)
@@ -464,12 +499,10 @@ class History:
         self.run(run)
         counts = select(func.sum(CASES.c.flagged_sentences), func.sum(CASES.c.unflagged_sentences)).where(_of(run))
         drawn_count = select(func.count()).select_from(SAMPLES).join(CASES).where(_of(run))
-        numbers = select(CASES.c.number).where(_of(run), CASES.c.decided > 0).order_by(CASES.c.number)
         with self._engine.connect() as connection:
             flagged, unflagged = connection.execute(counts).one()
             sampled = connection.execute(drawn_count).scalar_one()
-            cases = list(connection.execute(numbers).scalars())
-        sentences = [one for number in cases for one in self._decided_in(run, number)]
+        sentences = [one for stored in self._decided_cases(run) for one in _decided_in(stored)]
         at_random = sum(one.drawn == "random" for one in sentences)
         decisions = Decisions(
             flagged=len(sentences) - at_random,
@@ -479,15 +512,6 @@ class History:
             all_unflagged=unflagged or 0,
         )
         return decisions, sentences
-
-    def _decided_in(self, run: str, number: int) -> Iterator[DecidedSentence]:
-        stored = self.case(run, number)
-        checked: Checked = decode(stored.document or {}, "check")
-        document = document_of(example_of(stored))
-        for span, wrong, how in decided(checked, [Span(*place) for place in stored.sampled], stored.decisions):
-            yield DecidedSentence(
-                case=checked.case, judgements=checked.judgements, document=document, span=span, wrong=wrong, drawn=how
-            )
 
     def keep_calibration(self, name: str, fitted: FittedCalibration, learning: Learning, run: str, *, by: str) -> None:
         """Store a fitted threshold and probabilities as a new version, which is not active yet.
@@ -551,25 +575,29 @@ class History:
         If there are too many cases, a tenth more than necessary is deleted, because otherwise every new case would
         force another one out.
         """
-        before = self._count
+        deleted = 0
         if self.days is not None:
             oldest = (datetime.now(UTC) - timedelta(days=self.days)).isoformat(timespec="milliseconds")
             with self._engine.connect() as connection:
                 old = list(connection.execute(select(RUNS.c.id).where(RUNS.c.created < oldest)).scalars())
             for id in old:
-                self._delete_run(id, "the limit of age")
+                with suppress(NotKeptError):  # somebody else deletes it
+                    deleted += self._delete_run(id, "the limit of age")
+        with self._writing:
+            self._count = self._counted()  # other processes may have added and deleted some
         if self.most_cases is not None and self._count > self.most_cases:
             keep = self.most_cases - self.most_cases // 10
             with self._engine.connect() as connection:
                 newest = select(CASES.c.id).order_by(CASES.c.id.desc()).offset(keep).limit(1)
-                last = connection.execute(newest).scalar_one()
-            self._delete_cases(CASES.c.id <= last)
+                last = connection.execute(newest).scalar()
+            if last is not None:
+                deleted += self._delete_cases(CASES.c.id <= last)
             with self._write() as connection:
                 is_empty = ~select(CASES.c.id).where(CASES.c.run == RUNS.c.id).exists()
                 connection.execute(delete(RUNS).where(RUNS.c.state == "done", is_empty))
-        if self._count < before:
+        if deleted or self._is_unpurged():
             self._purge()
-        return before - self._count
+        return deleted
 
     def _trim(self) -> None:
         if self.most_cases is not None and self._count > self.most_cases:
@@ -577,17 +605,27 @@ class History:
 
     def _delete_cases(self, condition: ColumnElement[bool]) -> int:
         """Delete the cases for which `condition` holds, and return their number."""
-        before = self._count
+        deleted = 0
         while True:
             with self._write() as connection:
                 keys = list(connection.execute(select(CASES.c.id).where(condition).limit(_AT_ONCE)).scalars())
                 if not keys:
-                    break
+                    return deleted
                 search.delete(connection, keys)
                 connection.execute(delete(CASES).where(CASES.c.id.between(min(keys), max(keys)), condition))
+                self._mark(connection, unpurged=True)
+                deleted += len(keys)
+                self._count -= len(keys)
             time.sleep(_PAUSE)
-        self._count = self._counted()
-        return before - self._count
+
+    def _mark(self, connection: Connection, *, unpurged: bool) -> None:
+        """Note in the file whether deleted content is still to be overwritten, so that a kill does not prevent it."""
+        if self._dialect == "sqlite":
+            connection.exec_driver_sql(f"PRAGMA user_version = {int(unpurged)}")
+
+    def _is_unpurged(self) -> bool:
+        with self._engine.connect() as connection:
+            return self._dialect == "sqlite" and bool(connection.exec_driver_sql("PRAGMA user_version").scalar())
 
     def _purge(self) -> None:
         """Overwrite deleted content in the file and in its log, and give the free space back.
@@ -607,23 +645,32 @@ class History:
             before, free = free, self._vacuum()
             time.sleep(_PAUSE)
             if free == before:  # another process is in the way
-                break
+                return
+        with self._write() as connection:
+            self._mark(connection, unpurged=False)
 
     def _vacuum(self) -> int:
         """Give some free pages of the file back, and empty its log. Return how many free pages are left."""
-        with self._writing:
-            raw = self._engine.raw_connection()
+        with self._writing, closing(self._engine.raw_connection()) as raw:
+            cursor = raw.cursor()
             try:
-                cursor = raw.cursor()
                 # unlike `execute`, a script takes every step of the vacuum, each of which frees one page
                 cursor.executescript(f"PRAGMA incremental_vacuum({_PAGES}); PRAGMA wal_checkpoint(TRUNCATE)")
                 return int(cursor.execute("PRAGMA freelist_count").fetchone()[0])
-            finally:
-                raw.close()
+            except sqlite3.Error as error:
+                raise UnavailableError(str(error)) from None
 
 
 def _of(run: str) -> ColumnElement[bool]:
     return CASES.c.run == run
+
+
+def _no_run(id: str) -> NotKeptError:
+    return NotKeptError(f"there is no run {id!r}", hint="it may have been deleted")
+
+
+def _no_case(run: str, number: int) -> NotKeptError:
+    return NotKeptError(f"run {run!r} has no case {number}", hint="it may have been deleted")
 
 
 def _begin(connection: Connection, run: NewRun, state: str) -> str:
@@ -639,6 +686,15 @@ def _run_rows(connection: Connection, rows: Sequence[RowMapping]) -> list[RunRow
     for run, outcome, count in connection.execute(wanted.where(CASES.c.run.in_([row["id"] for row in rows]))):
         counts[run][outcome] = count
     return [RunRow(**{**row, "about": json.loads(row["about"]), "cases": counts[row["id"]]}) for row in rows]
+
+
+def _decided_in(stored: StoredCase) -> Iterator[DecidedSentence]:
+    checked: Checked = decode(stored.document or {}, "check")
+    document = document_of(example_of(stored))
+    for span, wrong, how in decided(checked, [Span(*place) for place in stored.sampled], stored.decisions):
+        yield DecidedSentence(
+            case=checked.case, judgements=checked.judgements, document=document, span=span, wrong=wrong, drawn=how
+        )
 
 
 def _case_row(row: RowMapping) -> CaseRow:

@@ -203,21 +203,28 @@ def prepare(connection: Connection, migrations: Mapping[int, Callable[[Connectio
     """Create the tables in an empty database, or bring the tables of an earlier version up to date.
 
     Raises:
-        DataError: The database has a later version, or contains only other tables.
+        DataError: The database has a later version, contains other tables, or lacks some of ours. It stays as it was.
     """
     newest = 1 + len(migrations)
     names = inspect(connection).get_table_names()
+    own_name = "name a database of its own"
     if _META.name not in names:
         if names:
-            hint = "name a database of its own"
-            raise DataError(f"the database holds other tables, such as {names[0]!r}", hint=hint)
+            raise DataError(f"the database holds other tables, such as {names[0]!r}", hint=own_name)
         _METADATA.create_all(connection)
         search.create(connection)
         connection.execute(insert(_META).values(version=newest))
         return
-    version = connection.execute(select(_META.c.version)).scalar_one()
+    versions = connection.execute(_META.select()).all()
+    version = versions[0][0] if len(versions) == 1 else None
+    if not isinstance(version, int) or version < 1:
+        raise DataError(f"the table {_META.name!r} of the database holds no version of a history", hint=own_name)
     if version > newest:
         raise DataError(f"the history has version {version}, and this Veridical reads up to {newest}", hint="update it")
     for number in range(version, newest):
         migrations[number](connection)
-    connection.execute(update(_META).values(version=newest))
+    missing = {*_METADATA.tables, search.TABLE} - set(inspect(connection).get_table_names())
+    if missing:
+        raise DataError(f"the history lacks the table {min(missing)!r}", hint="restore it from a copy")
+    if version < newest:
+        connection.execute(update(_META).values(version=newest))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import partial
@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from veridical.detectors.calibrated import Calibrated, difference
 from veridical.history.learning import learn, stored_judgements, too_few
-from veridical.history.records import Learning, NewRun
+from veridical.history.records import Learning, NewRun, NotKeptError, UnavailableError
 from veridical.history.store import History
 from veridical.records.detector import digest_of, fingerprint_of
 from veridical.records.errors import CannotJudgeError, InputError, VeridicalError
@@ -34,6 +34,7 @@ R = TypeVar("R")
 _THREADS = 4
 _PAUSE = 10.0  # seconds between two attempts of an import that cannot go on
 _SWEEP = 3600.0  # seconds between two looks at what is too old
+_KEEP = 10.0  # seconds that the answer to a check waits until the check is kept
 
 
 class Desk:
@@ -51,8 +52,10 @@ class Desk:
         self.history = History(settings.place, days=settings.days, cases=settings.cases)
         self._refused: set[tuple[str, str | None]] = set()
         self._threads = ThreadPoolExecutor(_THREADS, "history")
+        self._keeper = ThreadPoolExecutor(1, "keeper")  # a database that takes no checks still answers requests
         self._fingerprints: dict[tuple[str, str | None], str] = {}
         self.in_use: dict[str, str] = {}
+        self._changing = asyncio.Lock()  # what is in use
         self._tasks: list[asyncio.Task[None]] = []
         self._changed = asyncio.Event()
         self._closing = False
@@ -69,20 +72,34 @@ class Desk:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.to_thread(self._threads.shutdown)
+        for threads in (self._keeper, self._threads):
+            await asyncio.to_thread(threads.shutdown)
         self.history.close()
 
     async def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a function that uses the database, in a thread, and return its result."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(function, *args, **kwargs))
+        return await self._call(self._threads, partial(function, *args, **kwargs))
+
+    async def _call(self, threads: ThreadPoolExecutor, function: Callable[[], R]) -> R:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(threads, function)
+        except UnavailableError as error:
+            log("failure", logging.ERROR, error, problem=error.problem)
+            raise
 
     async def keep(self, origin: str, by: str, how: HowToCheck, results: Sequence[Checked]) -> str | None:
-        """Keep results as a run, and return the id of the run. If this fails, log the reason and return None."""
+        """Keep results as a run, and return the id of the run.
+
+        If this fails or takes too long, log the reason and return None.
+        """
         if not results:
             return None
         try:
             run = NewRun(origin=origin, by=by, about=await self.about(how))
-            return await self.call(self.history.keep, run, results)
+            async with asyncio.timeout(_KEEP):  # what has not begun by then is dropped, so that it does not fill memory
+                return await self._call(self._keeper, partial(self.history.keep, run, results))
+        except UnavailableError:
+            return None
         except Exception as error:  # noqa: BLE001 - the check is done, and its answer counts more than its record
             log("failure", logging.ERROR, error)
             return None
@@ -121,24 +138,25 @@ class Desk:
 
         A version that was fitted for another model is not used, and a line in the log says so.
         """
-        active = await self.call(self.history.active_calibrations)
-        for name, batcher in self.service.batchers.items():
-            version, fitted = active.get(name, (None, None))
-            if version == self.in_use.get(name):
-                continue
-            original, differs = batcher.original, None
-            if fitted is not None:
-                differs = difference(fitted.fingerprint, await in_thread(partial(fingerprint_of, original)))
-            if version is None or fitted is None or differs is not None:
-                batcher.detector = original
-                self.in_use.pop(name, None)
-                if differs is not None and (name, version) not in self._refused:
-                    self._refused.add((name, version))
-                    problem = f"the version {version!r} was fitted for another {name}: {differs}"
-                    log("failure", logging.WARNING, InputError(problem))
-            else:
-                batcher.detector = Calibrated(fitted, original, name=original.name)
-                self.in_use[name] = version
+        async with self._changing:  # or a change could be undone by what was read before it
+            active = await self.call(self.history.active_calibrations)
+            for name, batcher in self.service.batchers.items():
+                version, fitted = active.get(name, (None, None))
+                if version == self.in_use.get(name):
+                    continue
+                original, differs = batcher.original, None
+                if fitted is not None:
+                    differs = difference(fitted.fingerprint, await in_thread(partial(fingerprint_of, original)))
+                if version is None or fitted is None or differs is not None:
+                    batcher.detector = original
+                    self.in_use.pop(name, None)
+                    if differs is not None and (name, version) not in self._refused:
+                        self._refused.add((name, version))
+                        problem = f"the version {version!r} was fitted for another {name}: {differs}"
+                        log("failure", logging.WARNING, InputError(problem))
+                else:
+                    batcher.detector = Calibrated(fitted, original, name=original.name)
+                    self.in_use[name] = version
 
     async def learn(self, run: str, name: str, *, detector: str | None = None, by: str = "") -> Learning:
         """Fit a detector's threshold and probabilities on what people decided about a run.
@@ -189,20 +207,27 @@ class Desk:
 
     async def _sweep(self) -> None:
         while True:
-            await self.call(self.history.sweep)
+            await self._attempt(self.call(self.history.sweep))
             await asyncio.sleep(_SWEEP)
+
+    async def _attempt(self, work: Awaitable[R]) -> R | None:
+        """Wait for a step of the work in the background. If it fails, log this and return None."""
+        try:
+            return await work
+        except (NotKeptError, UnavailableError):  # it was deleted meanwhile; or that is in the log
+            return None
+        except Exception as error:  # noqa: BLE001 - nothing may stop the work in the background until the next start
+            log("failure", logging.ERROR, error)
+            return None
 
     async def _import(self) -> None:
         """Go on with all unfinished imports, one batch of each in turn."""
         while True:
             self._changed.clear()
-            await self.use_calibrations()  # another server of the same database may have activated one
+            await self._attempt(self.use_calibrations())  # another server of the same database may have activated one
             went_on = False
-            for id in await self.call(self.history.unfinished):
-                try:
-                    went_on |= await self._advance(id)
-                except Exception as error:  # noqa: BLE001 - one import that fails must not stop the others
-                    log("failure", logging.ERROR, error)
+            for id in await self._attempt(self.call(self.history.unfinished)) or ():
+                went_on |= bool(await self._attempt(self._advance(id)))
             if not went_on:
                 try:
                     async with asyncio.timeout(_PAUSE):
@@ -215,7 +240,13 @@ class Desk:
         history, limits = self.history, self.service.settings.limits
         run = await self.call(history.run, id)
         if run.state == "reading":
-            await self.call(read_upload, history, id, limits, lambda: self._closing)
+            try:
+                await self.call(read_upload, history, id, limits, lambda: self._closing)
+            except OSError as error:  # of the folder for temporary files
+                problem = f"the file cannot be unpacked to be read: {error.strerror or error}"
+                if run.problem != problem:
+                    await self.call(history.set_state, id, "reading", problem)
+                raise
             return True
         names = [detector["name"] for detector in run.about["detectors"]]
         how = HowToCheck(

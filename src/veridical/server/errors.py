@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.responses import JSONResponse
 
-from veridical.history.records import NotKeptError, StaleError
+from veridical.history.records import NotKeptError, StaleError, UnavailableError
 from veridical.records.errors import CannotJudgeError, InputError, MissingExtraError, VeridicalError, WireError
 
 FORWARDED_ROUTES = ("/v1/chat/completions", "/v1/models")
@@ -47,7 +47,9 @@ def status_of(error: VeridicalError) -> int:
         return 404 if isinstance(error, NotKeptError) else 409
     if isinstance(error, InputError):
         return 422
-    return 415 if isinstance(error, MissingExtraError) else 503 if isinstance(error, CannotJudgeError) else 500
+    if isinstance(error, MissingExtraError):
+        return 415
+    return 503 if isinstance(error, CannotJudgeError | UnavailableError) else 500
 
 
 def error_body(error: str, hint: str | None, request_id: str, path: str = "") -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from veridical.history.records import Row
+from veridical.history.records import NotKeptError, Row, UnavailableError
 from veridical.history.store import History
 from veridical.history.writing import search_text
 from veridical.io.columns import LABELS
@@ -43,6 +43,10 @@ def read_upload(history: History, run: str, limits: Limits, stopped: Callable[[]
 
     A row without a case is stored with the reason. A row may be as large as the body of a request. If reading was
     stopped or killed, it continues after the last stored row.
+
+    Raises:
+        NotKeptError: The run was deleted meanwhile.
+        UnavailableError: The database cannot be used at present.
     """
     file, body = history.upload(run)
     form = history.run(run).about["form"]
@@ -72,6 +76,8 @@ def read_upload(history: History, run: str, limits: Limits, stopped: Callable[[]
                     rows = []
                     if stopped():
                         return
+        except (NotKeptError, UnavailableError):  # of the history; what it did not take is read again
+            raise
         except VeridicalError as error:
             problem = str(error)
         history.add_rows(run, rows)

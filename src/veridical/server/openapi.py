@@ -36,7 +36,7 @@ _STATUSES = {
     429: "The queue is full; see Retry-After",
     500: "An error inside the server",
     502: "The chat server cannot be reached, or its answer is not one",
-    503: "A detector cannot judge at present, or the server is shutting down",
+    503: "A detector or the history cannot be used at present, or the server is shutting down",
     504: "The request took too long",
 }
 
