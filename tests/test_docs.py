@@ -82,6 +82,7 @@ def test_the_default_detectors_speeds_are_those_of_its_last_rows(tmp_path: Path)
     common |= {"cases": 50, "source_words": 9000, "peak_rss_mb": spread(193.4), "versions": {"lettucedetect": "0.2.3"}}
     names = ("cold, default", "cold, overlap", "warm 1", "warm 3", "mixed", "mixed, lettucedetect")
     names += ("long, first", "long, again", "cover", "mixed, lettucedetect / default")
+    names += ("mixed, lettucedetect, base", "mixed, lettucedetect, base / default")
     for of_run in (500, 0.001):  # the earlier rows are of a slower run
         for i, name in enumerate(names, 11):
             rates = {"responses_per_second": spread(i), "ratio": spread(12.34)}
@@ -93,7 +94,8 @@ def test_the_default_detectors_speeds_are_those_of_its_last_rows(tmp_path: Path)
     assert "| the same with `--detector overlap` | 12 ms (6 to 24) | 193 MB | 7 |" in text
     assert "| 50 responses in one call, sources of 40 to 1,200 words | 15 (7.5 to 30) responses a second; " in text
     assert "6,800 (3,400 to 13,600) in the encoder" in text
-    assert "| LettuceDetect 0.2.3, with a MiniLM encoder, the same responses one by one | 16 (8 to 32)" in text
+    assert "| LettuceDetect 0.2.3, one by one, with a MiniLM encoder (6 layers of 384) | 16 (8 to 32)" in text
+    assert "| the same in the size of its base model, 50 of the responses | 21 (10.5 to 42)" in text
     assert "a source of 9,000 words to cover | 19 ms (9.5 to 38) |" in text
     assert "takes 12.3 (6.17 to 24.7) times as long" in text
     assert "abacus (beads), 2 threads" in text

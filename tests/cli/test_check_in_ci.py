@@ -46,8 +46,13 @@ def test_shares_that_are_allowed(
     assert ended == code
     judged = [r for r in responses if r]
     flagged = f"{responses.count(FLAGGED)} of {len(judged)} judged cases flagged"
-    assert (flagged in errors) == bool(options)
-    assert (f"{responses.count(UNJUDGED)} of {len(responses)} not judged" in errors) == bool(options)
+    assert flagged in errors
+    assert f"{responses.count(UNJUDGED)} of {len(responses)} not judged" in errors
+
+
+def test_one_case_has_no_counts(command: Command, tmp_path: Path) -> None:
+    cases = write_cases(tmp_path / "cases.jsonl", CLEAR)
+    assert command("check", "--cases", cases, "-d", "overlap")[2] == ""
 
 
 def test_an_answer_without_a_claim_fails_no_run(command: Command, tmp_path: Path) -> None:

@@ -142,6 +142,14 @@ def test_numbers_are_not_cut(capsys: pytest.CaptureFixture[str], arguments: tupl
     assert says in line
 
 
+@pytest.mark.parametrize("arguments", [("check", "a.txt", "--html"), ("check", "--htm"), ("check",)])
+def test_a_wrong_line_leads_to_the_help_of_its_command(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    assert cli.main(list(arguments)) == 2
+    assert capsys.readouterr().err.endswith(" check --help)\n")
+
+
 def test_several_texts_are_told_apart(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     lines = [
         '{"id": "a", "response": "red", "sources": ["red"]}',

@@ -94,8 +94,8 @@ def test_what_was_not_fitted_is_left_out_and_said(tmp_path: Path) -> None:
     assert not found.verdicts
     assert not found.omissions
     assert found.notes[1:] == (
-        "the scores of words: left out, for nothing was fitted for it",
-        "coverage: left out, for nothing was fitted for it",
+        "left out, because no labels were fitted: the scores of words",
+        "left out, because no labels were fitted: coverage",
     )
 
 

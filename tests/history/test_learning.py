@@ -236,8 +236,8 @@ def test_without_a_clear_gain_nothing_is_fitted() -> None:
 @pytest.mark.parametrize(
     ("sentences", "reason"),
     [
-        (decided_sentences(75)[:49], "49 sentences are decided, and 50 are needed"),
-        ([one for one in decided_sentences(75, 120) if one.drawn == "flagged"], "0 sentences of a random sample"),
+        (decided_sentences(75)[:49], "50 decided sentences are needed, not 49"),
+        ([one for one in decided_sentences(75, 120) if one.drawn == "flagged"], "20 decided sentences of a random"),
         (decided_sentences(99), "0 wrong"),
         ([replace(one, document="same") for one in decided_sentences(75)], "too few for 5 folds"),
     ],

@@ -31,6 +31,11 @@ def test_what_cannot_be_opened(tmp_path: Path, bad: str) -> None:
         read_text(path)
 
 
+def test_a_text_in_place_of_a_file_is_refused_with_a_hint() -> None:
+    with pytest.raises(DataError, match="a text has to be in a file"):
+        read_text(Path("The tower is 300 m tall."))
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_what_may_not_be_read(tmp_path: Path) -> None:
     path = tmp_path / "a"

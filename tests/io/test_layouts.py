@@ -76,6 +76,16 @@ def test_named_columns_come_before_recognised_ones(tmp_path: Path) -> None:
     assert "response 'other', sources 'contexts'" in remark
 
 
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl"])
+def test_a_table_without_a_known_column_of_sources_is_said(name: str, tmp_path: Path) -> None:
+    path, columns = tmp_path / name, RowForm(Columns("mine"))
+    row = '{"mine": "It is red.", "found": "It is blue."}'
+    path.write_text("mine,found\nIt is red.,It is blue.\n" if name == "rows.csv" else row)
+    (case,), remarks = read(path, columns)
+    assert case.sources == ()
+    assert remarks == [f"{path}: no column of sources is known (columns: 'mine', 'found'; name yours with --source)"]
+
+
 def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
     path.write_text('[{"answer": "It is red.", "contexts": [null, "It is blue.", NaN], "question": ["q"], "s": NaN}]')

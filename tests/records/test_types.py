@@ -97,6 +97,12 @@ def test_what_is_no_list_is_refused_by_name() -> None:
         Span(0, 1.0)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("sources", [["It is blue."], ("It is blue.",), [{"text": "It is blue."}]])
+def test_a_source_is_made_as_one(sources: Any) -> None:
+    with pytest.raises(InputError, match=r"case '1': a source is of the type .* \(make it as Source\(id, text\)\)"):
+        Case("1", "It is red.", sources)
+
+
 def test_two_sources_may_not_share_an_id() -> None:
     with pytest.raises(InputError, match="case '1': two sources share the id 'a'"):
         Case("1", "text", (Source("a", "x"), Source("b", "y"), Source("a", "z")))

@@ -75,6 +75,21 @@ def test_not_judged_never_looks_clear() -> None:
     assert "not judged" in shown(checked_at(Case("q", "Yes."), (), (), Outcome.UNJUDGED)).lower()
 
 
+@pytest.mark.parametrize(("heat", "text"), [(False, "It is [-red-]."), (True, "It is [red{9}].")])
+def test_the_end_of_a_file_is_no_empty_line(heat: bool, text: str) -> None:
+    judgement = Judgement("a", "x", verdicts=(Verdict(Span(6, 9), 0.9),))
+    file = io.StringIO()
+    checked = checked_at(Case("a", "It is red.\n\n"), (judgement,), (0.5,), Outcome.FLAGGED)
+    print_report([checked], Console(file=file, width=100, _environ={}), heat=heat)
+    lines = [line.strip() for line in file.getvalue().splitlines()]
+    assert lines[lines.index(text) :][:3] == [text, "", "Flagged in the response"]
+
+
+def test_the_end_of_a_file_is_no_empty_line_where_it_is_not_judged() -> None:
+    case = Case("a", "It is red.\n")
+    assert "[? It is red. ?]\n" in shown(checked_at(case, (Judgement("a", "x", judged=()),), (0.5,), Outcome.UNJUDGED))
+
+
 def test_a_clear_case_is_short_and_has_no_legend() -> None:
     text = shown(clear())
     assert "CLEAR" in text

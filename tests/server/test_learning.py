@@ -112,7 +112,7 @@ def test_too_few_decisions_are_an_answer(place: HistorySettings) -> None:
         run = client.post("/v1/check", json={"response": "It is 60. It is 10."}).json()["run"]
         learning = client.post(f"/v1/runs/{run}/calibrations?name=first").json()
         assert (learning["verdict"], learning["version"]) == ("too few decisions", None)
-        assert client.get(f"/v1/runs/{run}/decisions").json()["missing"] == "0 sentences are decided, and 50 are needed"
+        assert client.get(f"/v1/runs/{run}/decisions").json()["missing"] == "50 decided sentences are needed, not 0"
         assert client.get("/v1/calibrations").json()["versions"] == []
         for method, path, status in (
             ("POST", "/v1/runs/none/sample", 404),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ import pytest
 from veridical import cli
 from veridical.datasets.split import split_by_document
 from veridical.detectors import load_detector
+from veridical.detectors.overlap.detector import Overlap
 from veridical.io.serialization import encode
 from veridical.records.errors import InputError, OutputError, UnknownNameError
 from veridical.records.spans import Span
@@ -73,6 +76,17 @@ def test_every_scale_that_is_labelled_is_fitted_and_means_what_it_says() -> None
     assert about["cross_fitted"]["ece"]["value"] < about["before"]["ece"]["value"]
     brier = about["cross_fitted"]["brier"]
     assert brier["low"] <= brier["value"] <= brier["high"]
+
+
+def test_before_is_what_the_thresholds_of_the_detector_give() -> None:
+    class Strict(Overlap):
+        thresholds: ClassVar = {Level.RESPONSE: 0.9}
+
+    before = fit_thresholds(Strict(), EXAMPLES, Options(all_data=True)).validation["response"]["before"]
+    flagged = [judgement.hallucination >= 0.9 for judgement in Strict().judge([each.case for each in EXAMPLES])]
+    wrong = [each.gold.hallucination == 1.0 for each in EXAMPLES]
+    assert before["threshold"] == 0.9
+    assert before["recall"]["value"] == pytest.approx(sum(map(operator.and_, flagged, wrong)) / sum(wrong), abs=1e-6)
 
 
 def test_the_artifact_gives_the_figures_on_validation(tmp_path: Path) -> None:
@@ -248,10 +262,12 @@ def test_the_command_refuses_in_one_line(data: str, tmp_path: Path, run: Callabl
         ["majority", data],
         ["overlap", data, "--criterion", "f2"],
         ["overlap", data, "--levels", "word"],
+        ["overlap", "missing.csv"],
     ):
         code, shown, said = run("calibrate", *arguments, "--out", str(out))
         assert (code, shown, said.count("\n")) == (2, "", 1)
         assert said.startswith("veridical: ")
+    assert said == "veridical: missing.csv: no such file or folder\n"
     assert not out.exists()
 
 

@@ -310,6 +310,12 @@ def test_what_is_no_case(cases: Any) -> None:
         list(veridical.check_cases(cases, "overlap"))
 
 
+def test_a_data_frame_has_a_function_of_its_own() -> None:
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(InputError, match=r"of the type DataFrame \(use .*\.check_dataframe\)"):
+        veridical.check_cases(pandas.DataFrame({"response": ["It is red."]}), "overlap")
+
+
 def test_perspectives_without_names() -> None:
     with pytest.raises(InputError, match="the perspectives are of the type list"):
         veridical.check("It is red.", perspectives=["It is grey."], detector="overlap")  # type: ignore[arg-type]

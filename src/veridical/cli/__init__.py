@@ -190,9 +190,9 @@ def _discard(stream: TextIO) -> None:
 
 def _run(arguments: list[str] | None) -> int:
     group: Any = None
+    first_word = (sys.argv[1:] if arguments is None else arguments)[:1]
+    names = [name for name in first_word if name in COMMANDS]
     try:
-        first_word = (sys.argv[1:] if arguments is None else arguments)[:1]
-        names = [name for name in first_word if name in COMMANDS]
         if not names and LAB_COMMANDS.issuperset(first_word) and first_word:
             raise InputError(
                 f"{first_word[0]} is a command of veridical-lab, which is not installed",
@@ -208,18 +208,18 @@ def _run(arguments: list[str] | None) -> int:
             error.hint = "save it as UTF-8"
         return _fail(str(error), error.exit_code)
     except _UsageError as error:
-        return _usage(error)
+        return _usage(error, " ".join(["veridical", *names]))
     if code == 130:  # newer Typer returns this code for Ctrl-C
         raise KeyboardInterrupt
     return code if isinstance(code, int) else 0
 
 
-def _usage(error: Any) -> int:
-    """Report an error of the command-line library and return the exit code 2."""
+def _usage(error: Any, called: str) -> int:
+    """Report an error of the command-line library about the command `called`, and return the exit code 2."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return 2
-    command = getattr(error.ctx, "command_path", "veridical") if getattr(error, "ctx", None) else "veridical"
+    command = error.ctx.command_path if getattr(error, "ctx", None) else called
     return _fail(f"{' '.join(error.format_message().split())}{_origin(error)} (see: {command} --help)", 2)
 
 

@@ -87,8 +87,8 @@ def calibrate_command(
         list[str] | None,
         Argument(
             metavar="SET:PATH…",
-            help="Labelled data, as the name and the path of each data set. To list the names, run `veridical data "
-            "list`.",
+            help="Labelled data: a file of rows with a column `label`, or the name and the path of a data set. To "
+            "list the names, run `veridical data list`.",
         ),
     ] = None,
     decisions: HistoryOptions,
@@ -106,6 +106,7 @@ def calibrate_command(
     validation part. To measure the result on the test part, run `veridical bench --fit none` with the same seed.
     Thresholds for responses, spans and coverage are fitted separately.
 
+    [bold]veridical calibrate default answers.csv --out fitted[/bold]
     [bold]veridical calibrate logprob:models/reader,template=tldr xsum_token:data/xsum_token --out fitted[/bold]
     [bold]veridical calibrate verify:overlap wice:data/wice --out fitted --criterion precision@0.8[/bold]
     [bold]veridical calibrate judge:cot wice:data/wice --model gpt-4o-mini --cache replies.db --out fitted[/bold]

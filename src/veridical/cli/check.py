@@ -122,7 +122,7 @@ def check_command(
     )
     for path, report in reports.items():
         write_page(path, report.text())
-    if reports or shares != ExitOptions():
+    if reports or shares != ExitOptions() or outcomes.total() > 1:
         write_line(counts(outcomes, shares))
     return exit_code(outcomes, shares)
 

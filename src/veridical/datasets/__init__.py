@@ -92,8 +92,12 @@ def load_reader(name: str) -> Reader:
 
 def name_and_path(spec: str) -> tuple[str, str]:
     """Split "NAME:PATH" into the name of the data set and the path. A path alone is read as a file of rows."""
-    name, _, path = spec.partition(":")
-    return ("rows", spec) if name not in DATASETS and Path(spec.partition("?")[0]).exists() else (name, path)
+    from veridical.io.rows import ENDINGS, ending_of
+
+    name, colon, path = spec.partition(":")
+    file = Path(spec.partition("?")[0])
+    is_path = file.exists() or (not colon and ending_of(file) in ENDINGS)
+    return ("rows", spec) if name not in DATASETS and is_path else (name, path)
 
 
 def read(

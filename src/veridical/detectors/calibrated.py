@@ -177,7 +177,7 @@ class Calibrated:
             "coverage": omission is None and not omissions and scored.omission is not None,
             "the scores of source words": omission is not None and not omissions and bool(raw.omissions),
         }
-        notes = [f"{part}: left out, for nothing was fitted for it" for part, applies in left_out.items() if applies]
+        notes = [f"left out, because no labels were fitted: {part}" for part, applies in left_out.items() if applies]
         judged = raw.judged
         if judged != () and not (response or span):
             judged = None  # the judgement is about coverage alone

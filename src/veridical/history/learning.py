@@ -36,10 +36,10 @@ def too_few(decisions: Decisions) -> str | None:
     """Say which decisions are still missing. Return None if there may be enough."""
     total = decisions.flagged + decisions.random
     if total < NEEDED:
-        return f"{total} sentences are decided, and {NEEDED} are needed"
+        return f"{NEEDED} decided sentences are needed, not {total}"
     at_random = min(NEEDED_AT_RANDOM, decisions.all_unflagged)
     if decisions.random < at_random:
-        return f"{decisions.random} sentences of a random sample are decided, and {at_random} are needed"
+        return f"{at_random} decided sentences of a random sample are needed, not {decisions.random}"
     return None
 
 

@@ -58,7 +58,8 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
             with path.open("rb") as file:
                 yield file
     except FileNotFoundError:
-        raise DataError("no such file", path=path, hint="check the path") from None
+        hint = "check the path; a text has to be in a file" if " " in path.name else "check the path"
+        raise DataError("no such file", path=path, hint=hint) from None
     except IsADirectoryError:
         raise DataError("a folder, where a file is expected", path=path) from None
     except (EOFError, zlib.error) as error:

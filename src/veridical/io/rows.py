@@ -83,7 +83,8 @@ class RowReader:
 
     Attributes:
         notes: The kinds of content that were left out of the rows read so far, and how often.
-        layout: One line that says which columns were recognised. None if they are Veridical's own columns.
+        layout: One line that says which columns were recognised, or that none holds sources. None if they are
+            Veridical's own columns.
     """
 
     def __init__(self, path: Path, form: RowForm) -> None:
@@ -91,6 +92,7 @@ class RowReader:
         self.notes: Counter[str] = Counter()
         self.layout: str | None = None
         self._layout: str | None = None
+        self._names: list[str] = []  # of all columns of a table, read or not
 
     def rows(self) -> Iterator[SourceRow]:
         """Yield the rows of the file.
@@ -141,7 +143,7 @@ class RowReader:
 
     def _choose(self, names: list[str]) -> list[str]:
         """Choose which columns of a table to read."""
-        columns = self.form.columns
+        columns, self._names = self.form.columns, names
         try:
             columns.resolve(dict.fromkeys(names, ""))
         except InputError as error:
@@ -156,6 +158,9 @@ class RowReader:
         if layout is not None and self._layout is None:
             self._layout = layout
             self.layout = f"{self.path}: columns as in {layout}: {columns.describe()}"
+        elif self.layout is None and self._is_table and not (columns.sources or columns.must_cover):
+            names = ", ".join(map(repr, (self._names or list(row))[:20]))
+            self.layout = f"{self.path}: no column of sources is known (columns: {names}; name yours with --source)"
         return columns, layout
 
     def case(self, row: SourceRow, default_id: str) -> tuple[Case, str | None]:
@@ -180,9 +185,14 @@ class RowReader:
                 hint = f"{hint + '; ' if hint else ''}name columns of your own with --response and --source"
             raise DataError(error.message, path=self.path, line=row.place, hint=hint) from None
 
+    @property
+    def _is_table(self) -> bool:
+        """Whether the rows are those of a table, also because columns are named."""
+        return self.form.columns.maps or is_table(self.path)
+
     def _columns_of_table(self, values: Mapping[str, Any]) -> Columns | None:
         """Return the columns of a row, or None if the row is a case or a conversation in Veridical's own form."""
-        if self.form.columns.maps or is_table(self.path):
+        if self._is_table:
             return self._resolved(values)[0]
         if self.form.columns.is_own_case(values):
             return None

@@ -157,7 +157,7 @@ class Case(_Index):
         prompt: The exact text from which the response was generated.
 
     Raises:
-        InputError: Two sources have the same id.
+        InputError: A source is no `Source`, or two sources have the same id.
     """
 
     id: str
@@ -174,6 +174,9 @@ class Case(_Index):
             _set_tuple(self, "history")
         seen: set[str] = set()
         for source in self.sources:
+            if not isinstance(source, Source):
+                message = f"case {self.id!r}: a source is of the type {type(source).__name__}"
+                raise InputError(message, hint="make it as Source(id, text)")
             if source.id in seen:
                 raise InputError(f"case {self.id!r}: two sources share the id {source.id!r}")
             seen.add(source.id)

@@ -20,7 +20,7 @@ def calibration_tables(fitted: FittedCalibration) -> list[Table]:
         foot = (
             f"{fit['items']} items, {fit['share_of_positives']:.0%} positive, of {fit['responses']} responses and "
             f"{fit['documents']} documents; calibration: {fit['calibration']}; the threshold {fit['threshold']:.4g} "
-            f"flags {fit['share_flagged']:.0%}; before, {fit['before']['threshold']:g} did"
+            f"(before: {fit['before']['threshold']:.4g}) flags {fit['share_flagged']:.0%}"
         )
         tables.append(Table(level, ["on validation", "before", "cross-fitted"], lines, foot))
     return tables

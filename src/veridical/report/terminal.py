@@ -113,6 +113,7 @@ class Printer:
         if shaded is not None:
             self.used.add("heat")
         text = self.marked(case.response, marks) if shaded is None else heat_text(shaded, plain=self.plain)
+        text.rstrip()
         self.line(text, indent=4)
         if self.heat and shaded is None:
             self.line(("No scores for words.", "dim"), indent=4)
@@ -161,6 +162,8 @@ class Printer:
                 result.append(self.encodable(" … " if result else "… "))
                 continue
             words = visible(text, part.start, part.end)
+            if part.end == len(text):
+                words = words.rstrip("\n")  # of a file; empty lines would follow
             if len(words) > LONG_PIECE:
                 words = f"{words[: LONG_PIECE // 2]} … {words[-LONG_PIECE // 2 :]}"
             mark = next((m for m in ("flagged", "omitted", "unjudged") if m in part.marks), None)

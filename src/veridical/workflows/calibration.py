@@ -27,9 +27,9 @@ from veridical.metrics.registry import METRICS
 from veridical.metrics.thresholding import pairs, threshold_fitter
 from veridical.records.detector import Detector, HasFittedOptions, fingerprint_of, info_of
 from veridical.records.errors import InputError, UnknownNameError
-from veridical.records.judging import judge
+from veridical.records.judging import judge, thresholds_in_force
 from veridical.records.spec import parse_spec
-from veridical.records.types import DEFAULT_THRESHOLD, Example, Judgement, Level
+from veridical.records.types import Example, Judgement, Level
 
 CALIBRATIONS = ("auto", "isotonic", "platt", "none")
 _ISOTONIC_FROM = 1000  # items from which `auto` chooses isotonic regression (Niculescu-Mizil & Caruana 2005)
@@ -142,7 +142,10 @@ def fit_thresholds(
             hint="give data that label it; see: veridical data list",
         )
     scales = {sample.level: _fit(sample, options) for sample in samples}
-    validation = {sample.level.value: _figures(sample, scales[sample.level], options) for sample in samples}
+    before = asdict(thresholds_in_force(detector))
+    validation = {
+        sample.level.value: _figures(sample, scales[sample.level], before[sample.level], options) for sample in samples
+    }
     fitted = FittedCalibration(
         spec, fingerprint_of(detector), scales, _training(examples, used, options, data), validation
     )
@@ -241,9 +244,9 @@ def fit_scale(labels: np.ndarray, scores: Floats, options: CalibrationOptions, *
     return Scale(float(threshold_fitter(options.criterion)(labels, probabilities)), calibration)
 
 
-def _figures(sample: _Sample, scale: Scale, options: CalibrationOptions) -> dict[str, Any]:
-    """Measure the raw scores and the cross-fitted scores. Each figure has a 95 % interval."""
-    raw = np.column_stack([sample.labels, sample.scores, sample.scores >= DEFAULT_THRESHOLD])
+def _figures(sample: _Sample, scale: Scale, before: float, options: CalibrationOptions) -> dict[str, Any]:
+    """Measure the raw scores with the threshold `before`, and the cross-fitted scores, with 95 % intervals."""
+    raw = np.column_stack([sample.labels, sample.scores, sample.scores >= before])
     cross_fitted = _cross_fitted(sample, options)
     flagged = np.array(scale.apply(sample.scores.tolist())) >= scale.threshold
     return {
@@ -254,7 +257,7 @@ def _figures(sample: _Sample, scale: Scale, options: CalibrationOptions) -> dict
         "calibration": "none" if scale.calibration is None else scale.calibration.kind,
         "threshold": scale.threshold,
         "share_flagged": round(float(np.mean(flagged)), 6),
-        "before": {"threshold": DEFAULT_THRESHOLD, **_measured(raw, sample, options)},
+        "before": {"threshold": before, **_measured(raw, sample, options)},
         "cross_fitted": None if cross_fitted is None else {"folds": _FOLDS, **_measured(cross_fitted, sample, options)},
     }
 

@@ -180,6 +180,9 @@ def check_cases(
     detectors = load_each(detector)
     reader = load_detector("default") if causes else None
     check_thresholds(threshold, flag_over)
+    if hasattr(cases, "iterrows"):  # it would yield the names of its columns
+        hint = "use veridical.workflows.batch.check_dataframe"
+        raise InputError(f"the cases are of the type {type(cases).__name__}", hint=hint)
     if not isinstance(cases, Iterable):
         raise InputError(f"the cases are of the type {type(cases).__name__}", hint="give a list of Case objects")
 

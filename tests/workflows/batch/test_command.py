@@ -83,9 +83,9 @@ def test_input_that_changes_during_a_run_is_an_input_error(
 
 def test_one_line_for_each_mistake(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path, out = tmp_path / "rows.csv", tmp_path / "out"
-    path.write_text("response,text\na,b\n")
+    path.write_text("response,sources\na,b\n")
     for arguments, says in (
-        ((path, out, "--source", "sources"), "no column 'sources' (columns: 'response', 'text')"),
+        ((path, out, "--source", "text"), "no column 'text' (columns: 'response', 'sources')"),
         ((tmp_path / "none.csv", out), "no such file"),
         ((path, path), "is not a folder"),
         ((path, tmp_path), "has no manifest.json and is not empty"),

@@ -29,6 +29,20 @@ def test_a_frame_gets_columns_and_keeps_its_index(monkeypatch: pytest.MonkeyPatc
     assert list(frame.columns) == ["answer", "text", "id"]
 
 
+def test_the_question_of_a_frame_can_be_named() -> None:
+    pandas = pytest.importorskip("pandas")
+    asked: list[str | None] = []
+
+    class Curious(Overlap):
+        def judge(self, cases: Sequence[Case]) -> list[Judgement]:
+            asked.extend(case.question for case in cases)
+            return super().judge(cases)
+
+    frame = pandas.DataFrame({"answer": ["Red."], "text": ["It is red."], "asked": ["Which colour?"]})
+    check_dataframe(frame, "answer", ["text"], question="asked", detector=Curious())
+    assert asked == ["Which colour?"]
+
+
 def test_arrays_in_cells_are_lists_of_sources() -> None:
     pandas = pytest.importorskip("pandas")
     numpy = pytest.importorskip("numpy")

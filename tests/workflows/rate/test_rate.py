@@ -81,6 +81,8 @@ def test_nothing_is_said_without_labels_of_an_outcome() -> None:
     run = run_of(*[FLAGGED] * 5, *[CLEAR] * 5)
     with pytest.raises(CannotJudgeError, match="only 1 of the 5 clear answers has a label"):
         estimate(run, {1: True, 2: False, 6: False})
+    with pytest.raises(CannotJudgeError, match=r"^none of the 5 clear answers has a label"):
+        estimate(run, {1: True, 2: False})
 
 
 def test_intervals_cover_the_truth_and_are_narrower_than_those_of_random_labels() -> None:

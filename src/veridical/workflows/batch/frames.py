@@ -89,6 +89,7 @@ def check_dataframe(
     sources: Sequence[str] = (),
     *,
     must_cover: Sequence[str] = (),
+    question: str | None = None,
     detector: Detectors = DEFAULT_DETECTOR,
     threshold: float | Mapping[str, float] | None = None,
 ) -> pandas.DataFrame:
@@ -101,6 +102,7 @@ def check_dataframe(
         sources: The columns of the sources. Each value is a text or a list of texts. Default: "sources", or other
             well-known names (`veridical.io.columns.LAYOUTS`).
         must_cover: The columns of further sources, which the response has to cover.
+        question: The column of the question. Default: "question", or another well-known name.
         detector: As in `veridical.check`.
         threshold: As in `veridical.check`.
 
@@ -112,7 +114,7 @@ def check_dataframe(
     for name, names in (("sources", sources), ("must_cover", must_cover)):
         if isinstance(names, str):
             raise InputError(f"{name} is one text", hint=f"give a list of columns: {name}=[{names!r}]")
-    columns = Columns(response, tuple(sources), tuple(must_cover))
+    columns = Columns(response, tuple(sources), tuple(must_cover), question=question)
     duplicates = [name for name in ADDED if name in frame.columns]
     if duplicates:
         raise InputError(f"the frame has a column {duplicates[0]!r} already", hint="rename it, or leave it out")

@@ -122,7 +122,7 @@ def estimate(
         labels_of = int(labelled[indices].sum()) if indices else 0
         if labels_of < min(2, len(indices)):
             raise CannotJudgeError(
-                f"only {labels_of} of the {len(indices):,} {outcome.value} answers has a label",
+                f"{'only 1' if labels_of else 'none'} of the {len(indices):,} {outcome.value} answers has a label",
                 hint="label at least two of them; --sheet chooses which",
             )
     shares = _Strata(strata(rows, labelled), labels)
