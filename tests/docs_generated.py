@@ -83,14 +83,19 @@ def first_figures() -> str:
 def which_detector() -> str:
     """The detectors by what they are for, with what they need and how well they do."""
     rows, means = _means()
+
+    def measured(name: str) -> tuple[str, ...]:
+        own = [row for row in rows if row.detector == name]
+        return (f"{sum(row.seconds for row in own) / sum(row.n for row in own):.2g}", *means[name])
+
     uses = [
-        ("[`default`](default.md)", "a first check, words and omissions marked", "nothing", *means["default"]),
+        ("[`default`](default.md)", "a first check, words and omissions marked", "nothing", *measured("default")),
         (
             "[`overlap`](overlap.md)",
             "a fast list of all words that no source has; it flags most right responses, so read its marks, not its "
             "outcome",
             "nothing",
-            *means["overlap"],
+            *measured("overlap"),
         ),
         ("[`verify`](verify.md)", "the judgement of a chat model, claim by claim", "a request for each claim"),
         ("[`judge`, `selfcheck`](judge.md)", "the judgement of a chat model, all at once", "a request or a few"),
@@ -104,10 +109,10 @@ def which_detector() -> str:
         if each["figures"]
     )
     return table(
-        f"detector | use it for | it needs | {' :| '.join(FIGURES.values())} :|",
-        [(*use, *("" for _ in range(6 - len(use)))) for use in uses],
+        f"detector | use it for | it needs | seconds a response :| {' :| '.join(FIGURES.values())} :|",
+        [(*use, *("" for _ in range(7 - len(use)))) for use in uses],
         f"The figures are means over {len({row.data for row in rows})} public sets of real outputs (95 % intervals), "
-        "on documents that training has not seen. Times: [the speed of `default`](default.md#speed).",
+        f"on documents that training has not seen. Times are of {rows[0].machine}; more: [speed](default.md#speed).",
         f"Published figures of checkpoints that `hf` reads: {published}.",
     )
 
