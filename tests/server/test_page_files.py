@@ -187,6 +187,36 @@ def test_conversations_are_told_from_other_texts() -> None:
     assert read["list"][1] is None
 
 
+def test_a_tab_keeps_the_version_of_its_decisions() -> None:
+    """After a reload, the decisions are not taken for those of somebody else."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no node to run the module")
+    code = (
+        "const kept = new Map();"
+        "const getItem = (key) => kept.get(key) ?? null;"
+        "globalThis.sessionStorage = { getItem, setItem: (key, text) => kept.set(key, text) };"
+        f"const page = await import({json.dumps((PAGE / 'kept.js').as_uri())});"
+        "const { keepCases, keepCase, keepReview, keptCases } = page;"
+        "const row = (run) => ({ where: '', document: {}, review: null, stored: { run, number: 2, version: 0 } });"
+        "const rows = [row('a'), row('b'), { where: '' }];"
+        "keepCases('tab', rows);"
+        "rows[0].stored.version = 3;"
+        "keepReview('tab', 0, rows[0]);"
+        "rows[1].stored.version = 5;"
+        "keepReview('tab', 1, rows[1]);"
+        "keepCase('tab', 1, row('c'));"  # checked again, so another run has it
+        "console.log(JSON.stringify(keptCases('tab').map(({ stored }) => stored ?? null)));"
+    )
+    done = subprocess.run([node, "--input-type=module", "-e", code], capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [
+        {"run": "a", "number": 2, "version": 3},
+        {"run": "c", "number": 2, "version": 0},
+        None,
+    ]
+
+
 def test_the_wheel_has_the_page() -> None:
     build = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]
     assert any(PAGE.is_relative_to(ROOT / folder) for folder in build["targets"]["wheel"]["packages"])

@@ -294,22 +294,23 @@ function keepForm() {
 }
 
 function keepDecisions() {
-  const row = rows[at];
-  said(keepReview(run, at, row));
+  const [row, of, i] = [rows[at], run, at];
+  said(keepReview(of, i, row));
   if (!row.stored || !row.review) return;
   row.review.changed = true;
-  saving = saving.then(() => storeDecisions(row));
+  saving = saving.then(() => storeDecisions(row, of, i));
 }
 
-/** Store the decisions about a row in the history, in place of those that were stored before. */
-async function storeDecisions(row) {
+/** Store the decisions about a row in the history, in place of those that were stored before; this tab keeps their version. */
+async function storeDecisions(row, of, i) {
   const { stored, review, document } = row;
   try {
     const decisions = decisionsOf(readChecked(document).content, review);
     const { version } = await api.putDecisions(stored.run, stored.number, { decisions, version: stored.version });
     stored.version = version;
     review.changed = false;
-    if (row === rows[at]) said(true);
+    const fits = keepReview(of, i, row);
+    if (row === rows[at]) said(fits);
   } catch (error) {
     fail(error.status === 409 ? "Somebody else decided about this case meanwhile: reload the page to see it. Your last decision is not saved." : error.message, error.status);
   }

@@ -19,16 +19,17 @@ export function keepCase(run, i, { review, label, ...row }) {
   return put(run, caseKey(run, i), row) || put(run, caseKey(run, i), { ...row, document: null });
 }
 
-/** Keep the decisions about a case. */
-export function keepReview(run, i, { review = null, label = null }) {
-  return put(run, reviewKey(run, i), { label, review: review && { ...review } });
+/** Keep the decisions about a case, and the version that they have in the history. */
+export function keepReview(run, i, { review = null, label = null, stored = null }) {
+  return put(run, reviewKey(run, i), { label, review: review && { ...review }, stored });
 }
 
 /** The cases of a run with the decisions about them; none where it was not kept. */
 export function keptCases(run) {
   const rows = [];
   for (let row = get(caseKey(run, 0)); row; row = get(caseKey(run, rows.length))) {
-    const { label, review } = get(reviewKey(run, rows.length)) ?? {};
+    const { label, review, stored } = get(reviewKey(run, rows.length)) ?? {};
+    if (stored && stored.run === row.stored?.run) row.stored = stored; // with the version of the decisions
     rows.push({ ...row, label, review: review && new Review(review.response, review.resolutions, review.changed) });
   }
   return rows;
