@@ -223,6 +223,13 @@ def test_a_result_becomes_json_and_comes_back() -> None:
     assert veridical.decode(result.to_dict()).case.source("1").metadata == {"page": 3}
 
 
+def test_an_outcome_equals_its_name() -> None:
+    outcome = veridical.check("It is red.", ["It is blue."], detector="overlap").outcome
+    assert outcome is veridical.Outcome.FLAGGED
+    assert outcome == "flagged"
+    assert f"{outcome}" == "flagged"
+
+
 def test_a_result_is_neither_true_nor_false() -> None:
     with pytest.raises(veridical.InputError, match="compare its outcome"):
         assert veridical.check(*WRONG, detector="overlap")

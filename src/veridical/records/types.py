@@ -11,7 +11,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, StrEnum
+from enum import StrEnum
 from math import nan
 from numbers import Real
 from typing import Any
@@ -461,7 +461,7 @@ class Thresholds:
         return cls(threshold, threshold, threshold, threshold)
 
 
-class Outcome(Enum):
+class Outcome(StrEnum):
     """The result of comparing the scores of a judgement with their thresholds."""
 
     CLEAR = "clear"  # everything was judged, nothing is flagged

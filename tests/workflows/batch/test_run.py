@@ -355,7 +355,7 @@ def test_ray_gives_the_same_files(tmp_path: Path) -> None:
     "change, says",
     [
         ({"detectors": ["length"]}, "its detector is overlap, not length"),
-        ({"columns": Columns()}, "its option columns is"),
+        ({"columns": Columns()}, "its group column is 'system', not None"),
         ({"threshold": 0.4}, "its option thresholds is None"),
         ({"shard_rows": 2}, "its option shard_rows is 3, not 2"),
         ({"explain": True}, "its option explain is False, not True"),

@@ -12,8 +12,10 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import fields
 from pathlib import Path
 
+from veridical.io.columns import Columns
 from veridical.io.files import open_no_link, read_bytes, write_whole
 from veridical.io.serialization import decode, encode
 from veridical.records.errors import InputError, OutputError, WireError
@@ -209,7 +211,11 @@ def _difference(earlier: BatchManifest, job: BatchManifest) -> str | None:
     if earlier.detectors != job.detectors:
         was, now = (" ".join(detector.name for detector in m.detectors) for m in (earlier, job))
         return f"its detector is {was}, not {now}" if was != now else f"{now} is another model, or has changed, since"
-    for name in ("columns", "thresholds", "shard_rows", "max_bytes", "explain", "encoding", "delimiter"):
+    for name in (field.name for field in fields(Columns)):
+        was, now = (getattr(m.options.columns, name) for m in (earlier, job))
+        if was != now:
+            return f"its {name} column is {was!r}, not {now!r}"
+    for name in ("thresholds", "shard_rows", "max_bytes", "explain", "encoding", "delimiter"):
         if getattr(earlier.options, name) != getattr(job.options, name):
             return f"its option {name} is {getattr(earlier.options, name)}, not {getattr(job.options, name)}"
     if earlier.versions != job.versions:
