@@ -1,4 +1,4 @@
-"""What the tests of the page share."""
+"""What the tests of the service share."""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.processes import LIMIT
 from tests.server.page_browser import Opened
+from veridical.server import desk
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep each check, however slow the machine is."""
+    monkeypatch.setattr(desk, "_KEEP", LIMIT)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -149,6 +150,24 @@ def test_a_check_does_not_wait_for_a_database_that_hangs(client: TestClient, mon
     runs = [each["id"] for each in client.get("/v1/runs").json()["runs"]]
     assert {run, last} <= set(runs)
     assert len(runs) <= 3, "checks were kept for which nobody waited any more"
+
+
+def test_a_check_does_not_wait_until_others_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep, gate = History.sweep, Event()
+
+    def slow(self: History) -> int:
+        assert gate.wait(LIMIT)
+        return sweep(self)
+
+    monkeypatch.setattr(History, "sweep", slow)
+    with client_of("overlap", history=HistorySettings(place=str(tmp_path / "history.db"), cases=10)) as client:
+        try:
+            kept = [client.post("/v1/check", json=CASE).json()["run"] for _ in range(15)]
+            assert len(client.get("/v1/runs").json()["runs"]) == 15
+        finally:
+            gate.set()
+        until(lambda: len(client.get("/v1/runs").json()["runs"]) == 9)
+        assert [run["id"] for run in client.get("/v1/runs").json()["runs"]] == kept[:-10:-1]
 
 
 def test_the_work_in_the_background_survives_what_it_meets(

@@ -129,15 +129,24 @@ class History:
 
     # runs
 
-    def keep(self, run: NewRun, results: Sequence[Checked]) -> str:
-        """Store a finished run with its results, and return its id."""
+    @property
+    def is_full(self) -> bool:
+        """Whether there are more than `cases` cases, so that `sweep` would delete some."""
+        return self.most_cases is not None and self._count > self.most_cases
+
+    def keep(self, run: NewRun, results: Sequence[Checked], *, sweep: bool = True) -> str:
+        """Store a finished run with its results, and return its id.
+
+        If there are too many cases now, the oldest are deleted, unless you set `sweep` to False.
+        """
         with self._write() as connection:
             id = _begin(connection, run, "done")
             rows = [Row(row=i, name=checked.case.id) for i, checked in enumerate(results, 1)]
             keys = insert_rows(connection, id, rows, first=1)
             store_results(connection, id, list(zip(keys, results, strict=True)), index=True)
             self._count += len(results)
-        self._trim()
+        if sweep and self.is_full:
+            self.sweep()
         return id
 
     def begin_import(self, run: NewRun, file: str, body: bytes) -> str:
@@ -183,7 +192,8 @@ class History:
             connection.execute(delete(UPLOADS).where(UPLOADS.c.run == run))
             of_run = (RUNS.c.id == run, RUNS.c.state == "reading")
             connection.execute(update(RUNS).where(*of_run).values(state="judging", problem=problem))
-        self._trim()
+        if self.is_full:
+            self.sweep()
 
     def waiting(self, run: str, count: int) -> list[tuple[int, Case]]:
         """Load the first `count` cases of a run that wait to be judged, with their keys."""
@@ -585,7 +595,7 @@ class History:
                     deleted += self._delete_run(id, "the limit of age")
         with self._writing:
             self._count = self._counted()  # other processes may have added and deleted some
-        if self.most_cases is not None and self._count > self.most_cases:
+        if self.most_cases is not None and self.is_full:
             keep = self.most_cases - self.most_cases // 10
             with self._engine.connect() as connection:
                 newest = select(CASES.c.id).order_by(CASES.c.id.desc()).offset(keep).limit(1)
@@ -598,10 +608,6 @@ class History:
         if deleted or self._is_unpurged():
             self._purge()
         return deleted
-
-    def _trim(self) -> None:
-        if self.most_cases is not None and self._count > self.most_cases:
-            self.sweep()
 
     def _delete_cases(self, condition: ColumnElement[bool]) -> int:
         """Delete the cases for which `condition` holds, and return their number."""

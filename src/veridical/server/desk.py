@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
@@ -57,7 +58,7 @@ class Desk:
         self.in_use: dict[str, str] = {}
         self._changing = asyncio.Lock()  # what is in use
         self._tasks: list[asyncio.Task[None]] = []
-        self._changed = asyncio.Event()
+        self._changed, self._full = asyncio.Event(), asyncio.Event()
         self._closing = False
 
     async def start(self) -> None:
@@ -97,7 +98,10 @@ class Desk:
         try:
             run = NewRun(origin=origin, by=by, about=await self.about(how))
             async with asyncio.timeout(_KEEP):  # what has not begun by then is dropped, so that it does not fill memory
-                return await self._call(self._keeper, partial(self.history.keep, run, results))
+                id = await self._call(self._keeper, partial(self.history.keep, run, results, sweep=False))
+            if self.history.is_full:
+                self._full.set()
+            return id
         except UnavailableError:
             return None
         except Exception as error:  # noqa: BLE001 - the check is done, and its answer counts more than its record
@@ -207,8 +211,9 @@ class Desk:
 
     async def _sweep(self) -> None:
         while True:
+            self._full.clear()
             await self._attempt(self.call(self.history.sweep))
-            await asyncio.sleep(_SWEEP)
+            await _wait(self._full, _SWEEP)
 
     async def _attempt(self, work: Awaitable[R]) -> R | None:
         """Wait for a step of the work in the background. If it fails, log this and return None."""
@@ -229,11 +234,7 @@ class Desk:
             for id in await self._attempt(self.call(self.history.unfinished)) or ():
                 went_on |= bool(await self._attempt(self._advance(id)))
             if not went_on:
-                try:
-                    async with asyncio.timeout(_PAUSE):
-                        await self._changed.wait()
-                except TimeoutError:
-                    pass
+                await _wait(self._changed, _PAUSE)
 
     async def _advance(self, id: str) -> bool:
         """Read the file of a run, or judge some of its cases. Return whether that was possible."""
@@ -294,3 +295,10 @@ class Desk:
                 log("failure", logging.ERROR, error)
                 return [(cases[0][0], "the detector failed at this")]
             return [(cases[0][0], str(error))]
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    """Wait for an event, but only so many seconds."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
