@@ -71,7 +71,6 @@ def relation_examples(
 
     Args:
         folder: A folder made by `parsing.parse`.
-        seed: The random seed.
         part: "train" or "valid", split by document.
         kinds: Names in `KINDS`. Default: all kinds.
 
