@@ -75,10 +75,7 @@ def test_names_are_drawn_like_for_like() -> None:
     assert substitute_for("Ann Berg", "name", names, ["Ann Berg", "ola nord"], random.Random(0)) is None
     assert substitute_for("NASA", "name", names, [], random.Random(1)) in ("NASA", "ESA")
     assert substitute_for("three", "number", names, ["three"], random.Random(1)) != "three"
-    assert substitute_for("May", "time", names, [f"{m} " for m in ("June", "July")], random.Random(1)) not in (
-        "June",
-        "July",
-    )
+    assert substitute_for("May", "time", names, ["June ", "July "], random.Random(1)) not in ("June", "July")
 
 
 def test_knowledge_changes_every_source_and_marks_the_response() -> None:
@@ -123,9 +120,7 @@ def test_every_type_of_error_in_the_knowledge() -> None:
     assert "In 1998 he won" in texts["coreference"]
     assert "He was happy, and his house" in texts["coreference"]
     assert dict(made["extrinsic"].group)["kind"] == "extrinsic"  # type: ignore[union-attr]
-    assert any(
-        open_word in texts["extrinsic"].lower() for open_word in ("someone", "an unnamed year", "one", "several")
-    )
+    assert re.search("someone|an unnamed year|several", texts["extrinsic"], re.I)
     assert len(made["freestyle"].gold.verdicts) >= 2  # type: ignore[union-attr]
     drawn = {dict(way.change(grounded, random.Random(i)).group)["type"] for i in range(30)}  # type: ignore[union-attr]
     assert drawn == set(TYPES)
@@ -203,7 +198,6 @@ def test_real_data(shared_data: Path, name: str, how: str, least: int) -> None:
 def test_the_choice_of_a_word_depends_on_the_seed_alone() -> None:
     """Sets of words have another order in every process (PYTHONHASHSEED)."""
     code = """
-import os
 import random
 from veridical.records.types import Case, Example, Judgement, Source
 from veridical_lab.corrupt.knowledge import Knowledge
