@@ -19,7 +19,7 @@ from veridical_lab.corrupt.crossed import KINDS, relation_examples
 from veridical_lab.corrupt.crossed.crossing import Crossing, examples_of, is_balanced
 from veridical_lab.corrupt.crossed.parsing import TextDocument, parse, read_parsed
 from veridical_lab.corrupt.crossed.scenes import Scene
-from veridical_lab.corrupt.crossed.trees import Tree
+from veridical_lab.corrupt.crossed.trees import Tree, opened
 from veridical_lab.detectors.spacy_pipeline import load_pipeline
 
 SEEDS = range(8)
@@ -38,7 +38,7 @@ def examples() -> list[Example]:
 def crossings_of(scene: Scene, i: int, kind: str) -> Iterator[Crossing]:
     """Yield the crossings of one kind for one sentence, with many draws."""
     for seed in range(200):
-        for rule, _ in KINDS[kind]:
+        for rule in KINDS[kind]:
             yield from rule(scene, i, random.Random(seed))
 
 
@@ -107,7 +107,8 @@ Eva Holm scored | comparison | Eva Holm scored more ‹goals› than ‹assists�
 def statements_of(scenes: dict[str, Scene], opening: str, kind: str) -> set[tuple[str, str]]:
     places = ((scene, i) for scene in scenes.values() for i in scene.trees)
     ((scene, i),) = [(scene, i) for scene, i in places if scene.text.sentences[i].startswith(opening)]
-    return {crossing.statements for crossing in crossings_of(scene, i, kind)}
+    pairs = (crossing.statements for crossing in crossings_of(scene, i, kind))
+    return {(opened(right), opened(wrong)) for right, wrong in pairs}
 
 
 @pytest.mark.parametrize("row", re.split(r"\n(?!\|)", MADE.strip()))
