@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.lab.corrupt.examples import restored
 from tests.processes import python
 from veridical.datasets import read
 from veridical.records.errors import InputError, UnknownNameError
@@ -163,9 +164,8 @@ def test_entities_swap_in_the_response() -> None:
         old = originals[new.case.id.removesuffix("/entities")]
         assert new.case.sources == old.case.sources
         (verdict,) = new.gold.verdicts
-        assert verdict.correction is not None
-        put, text = verdict.span.of(new.case.response), new.case.response
-        assert text[: verdict.span.start] + verdict.correction + text[verdict.span.end :] == old.case.response
+        assert restored(new) == old.case.response
+        put = verdict.span.of(new.case.response)
         inside = any(put in s.text for s in new.case.sources)
         assert dict(new.group)["kind"] == ("intrinsic" if inside else "extrinsic")
         assert put not in old.case.response

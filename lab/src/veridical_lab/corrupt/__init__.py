@@ -94,15 +94,11 @@ def corrupt(
     """Corrupt some of the grounded examples and keep the others unchanged.
 
     Examples that are labelled hallucinated, or that have no label, are skipped. The documents stay the same, so both
-    versions of a text are in the same part of a split by document.
+    versions of a text are in the same part of a split by document. `share`, `pairs` and `seed` are those of `attempts`.
 
     Args:
-        examples: The labelled examples.
         how: How to corrupt: a name in `WAYS`, or a function that makes a corruptor from the examples, such as
             `partial(Rules, errors=(0.7, 0.3))`.
-        share: As in `attempts`.
-        pairs: As in `attempts`.
-        seed: As in `attempts`.
         types: The types of error to make, if the way has several (`rules`, `arguments`). Default: the usual types of
             the way.
 

@@ -171,7 +171,6 @@ def cluttered(
     source is changed.
 
     Args:
-        examples: The labelled examples, which are read as a stream.
         pool: The sentences to draw from. Sentences that the source or response already has are skipped.
         share: The fraction of examples to change, from 0 to 1.
         words_around: Add at least this many words to each source.

@@ -199,11 +199,11 @@ def bounds(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         fact = next((fact for fact in scene.facts(i) if fact.verb < number <= fact.end and fact.is_complete), None)
         at = number - 1 if tree.lower[number - 1] in _BOUNDS else number - 2
         bound = " ".join(tree.lower[at:number])
-        if fact is None or bound not in _BOUNDS or at <= fact.opens or _is_date(tree, number):
+        if fact is None or bound not in _BOUNDS or at <= fact.opens or YEAR.fullmatch(tree.lower[number]):
             continue
         if tree.lower[at - 1] in ("no", "not", "of", "since", "until", "by"):
             continue
-        if bound == "over" and tree.deps[at] == "prep":
+        if tree.lower[number + 1] in ("bc", "ad", "bce", "ce") or (bound == "over" and tree.deps[at] == "prep"):
             continue
         rest = tree.text(number, fact.end)
         if re.search(r"\b(?:or|and) (?:more|less|over)\b", rest) or len(rest.split()) > 14:
@@ -215,8 +215,3 @@ def bounds(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         right, wrong = (f"{start} ‹{words}› {rest}." for words in (same, reverse))
         version = {i: tree.replaced((at, number - 1, new))}
         yield Crossing("scope", f"bound: {bound}", ({}, version), (right, wrong), fact.touched)
-
-
-def _is_date(tree: Tree, number: int) -> bool:
-    after = tree.lower[number + 1]
-    return YEAR.fullmatch(tree.lower[number]) is not None or after in ("bc", "ad", "bce", "ce")
