@@ -29,8 +29,8 @@ def example(i: int, text: str, attributes: tuple[str, ...], left_out: tuple[str,
     sources = tuple(Source(a.partition("[")[0], a, must_cover=True) for a in attributes)
     omissions = tuple(Omission(s.id, Span(0, len(s.text)), float(s.text in left_out)) for s in sources)
     fields = {"hallucination": 0.0, "omission": float(bool(left_out)), "omissions": omissions, **gold}
-    gold = Judgement(f"c{i}", "human:e2e", **fields)  # type: ignore[arg-type]
-    return Example(Case(f"c{i}", text, sources), gold, document=", ".join(attributes))
+    judgement = Judgement(f"c{i}", "human:e2e", **fields)  # type: ignore[arg-type]
+    return Example(Case(f"c{i}", text, sources), judgement, document=", ".join(attributes))
 
 
 def examples(count: int = 60) -> list[Example]:

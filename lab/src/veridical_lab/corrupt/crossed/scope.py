@@ -63,8 +63,8 @@ def quantifiers(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         meaning = draw.choice(("all", "most", "none"))
         other = draw.choice(_OPPOSITES[meaning])
         span = subject.first, subject.last
-        changed = [[_quantified(tree, i, f, group, *span) for f in _SOURCE[m]] for m in (meaning, other)]
-        versions = list(product(*changed))
+        one, rival = ([_quantified(tree, i, f, group, *span) for f in _SOURCE[m]] for m in (meaning, other))
+        versions = list(product(one, rival))
         statements = _statements(meaning, other, group, predicate)
         yield from crossings("scope", f"{meaning}, {other}", scene.text, versions, statements, (i,), draw)
 
@@ -101,8 +101,8 @@ def _quantified(tree: Tree, i: int, form: str, group: str, first: int, last: int
 
 def _statements(meaning: str, other: str, group: str, predicate: str) -> list[tuple[str, str]]:
     forms = _SAID if group.startswith("the ") else _SAID_BARE
-    said = [[f"{form.replace('N', group)} {predicate}." for form in forms[m]] for m in (meaning, other)]
-    return list(product(*said))
+    right, wrong = ([f"{form.replace('N', group)} {predicate}." for form in forms[m]] for m in (meaning, other))
+    return list(product(right, wrong))
 
 
 # ---------------------------------------------------------------------------------------------------- both, only
