@@ -84,7 +84,6 @@ def test_responses_say_exactly_what_is_given() -> None:
         given = [normal_form(s.text) for s in case.sources]
         assert (said == given) == (dict(example.group)["wording"] == "same")
         assert re.fullmatch(r"(?:[A-Z][^.\n]* (?:that|is that) [^.\n]+\.[ \n]*)+", case.response)
-    assert examples == list(composed(reversed(TOPICS), per_topic=3))[:0] + examples
     by_id = {example.case.id: example for example in composed(reversed(TOPICS), per_topic=3)}
     assert all(by_id[example.case.id] == example for example in examples)  # the order of the topics does not matter
 
@@ -142,7 +141,6 @@ def test_ambiguous_errors() -> None:
         (again,) = marked(example)
         assert example.case.response.count(again) == 2
         assert left_out(example) == []
-        assert all(v.span.of(example.case.response) in example.case.response for v in example.gold.verdicts)
     for example in made["swapped"]:
         old = originals[example.case.id.rpartition("/")[0]]
         assert sorted(example.case.response.split()) == sorted(old.case.response.split()) or len(marked(example)) == 2
@@ -178,11 +176,8 @@ def test_the_meaning_of_an_argument_is_changed_slightly() -> None:
 
 
 def test_cut_arguments() -> None:
-    texts = {
-        "pro": ["The trains are old because nobody pays them."],
-        "con": ["The boats are new, and everybody is happy."],
-    }
-    given = list(composed([make_topic("t", "T", {k: [v] for k, v in texts.items()})], wording="same"))
+    trains, boats = "The trains are old because nobody pays them.", "The boats are new, and everybody is happy."
+    given = list(composed([make_topic("t", "T", {"pro": [[trains]], "con": [[boats]]})], wording="same"))
     for kind in ("partly-given", "partly-said"):
         way = Arguments(given, types=[kind])
         seen = set()
@@ -198,14 +193,8 @@ def test_cut_arguments() -> None:
 
 
 def test_what_may_be_the_same_is_neither_removed_nor_added() -> None:
-    alike = make_topic(
-        "t",
-        "T",
-        {
-            "pro": [["Fast trains are good for towns."], ["Good fast trains are needed by towns."]],
-            "con": [["Nobody there has any money."]],
-        },
-    )
+    pro = [["Fast trains are good for towns."], ["Good fast trains are needed by towns."]]
+    alike = make_topic("t", "T", {"pro": pro, "con": [["Nobody there has any money."]]})
     for example in composed([alike], wording="same"):
         made = Arguments([example], types=["added"], topics=[alike]).change(example, random.Random(0))
         assert made == "its topic has no argument that is not used"

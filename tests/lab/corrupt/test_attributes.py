@@ -16,27 +16,21 @@ from veridical_lab.corrupt.attributes import slot_of
 from veridical_lab.datasets.e2e_slots import Unplaced, meaning, place_slots, says
 
 TEXTS = {
-    "The Eagle is a cheap pub in the city centre. It is family friendly.": (
-        *("name[The Eagle]", "eatType[pub]", "priceRange[cheap]", "area[city centre]", "familyFriendly[yes]"),
-    ),
-    "Cotto, near The Mill, serves Chinese food. Cotto is rated 5 out of 5.": (
-        *("name[Cotto]", "food[Chinese]", "customer rating[5 out of 5]", "near[The Mill]"),
-    ),
-    "By the river near Ranch is Aromi, which is not family-friendly.": (
-        *("name[Aromi]", "area[riverside]", "near[Ranch]", "familyFriendly[no]"),
-    ),
-}
+    "The Eagle is a cheap pub in the city centre. It is family friendly.":
+        ("name[The Eagle]", "eatType[pub]", "priceRange[cheap]", "area[city centre]", "familyFriendly[yes]"),
+    "Cotto, near The Mill, serves Chinese food. Cotto is rated 5 out of 5.":
+        ("name[Cotto]", "food[Chinese]", "customer rating[5 out of 5]", "near[The Mill]"),
+    "By the river near Ranch is Aromi, which is not family-friendly.":
+        ("name[Aromi]", "area[riverside]", "near[Ranch]", "familyFriendly[no]"),
+}  # fmt: skip
 
 
 def example(i: int, text: str, attributes: tuple[str, ...], left_out: tuple[str, ...] = (), **gold: object) -> Example:
     sources = tuple(Source(a.partition("[")[0], a, must_cover=True) for a in attributes)
     omissions = tuple(Omission(s.id, Span(0, len(s.text)), float(s.text in left_out)) for s in sources)
     fields = {"hallucination": 0.0, "omission": float(bool(left_out)), "omissions": omissions, **gold}
-    return Example(
-        Case(f"c{i}", text, sources),
-        Judgement(f"c{i}", "human:e2e", **fields),  # type: ignore[arg-type]
-        document=", ".join(attributes),
-    )
+    judgement = Judgement(f"c{i}", "human:e2e", **fields)  # type: ignore[arg-type]
+    return Example(Case(f"c{i}", text, sources), judgement, document=", ".join(attributes))
 
 
 def examples(count: int = 60) -> list[Example]:

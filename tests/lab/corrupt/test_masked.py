@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch")
 
-from tests.lab.corrupt.test_rules import restored
+from tests.lab.corrupt.examples import restored
 from veridical.inference.local_model import LocalModel
 from veridical.models.load import load
 from veridical.records.errors import InputError

@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from types import SimpleNamespace
 
-import pytest
-
 from veridical.records.types import Case, Example, Judgement, Source
 from veridical_lab.corrupt.name_kinds import NamePool, find_kinds, name_mentions, spacy_names
 from veridical_lab.corrupt.rules import Rules
@@ -18,23 +16,12 @@ TEXT = (
 )
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("Ann Berg", "person"),
-        ("Berg", "person"),
-        ("Ola Nord", "person"),
-        ("Umbra", "name"),
-        ("Lima", "place"),
-        ("Acme Inc", "organisation"),
-        ("Spanish", "people"),
-        ("Moe Cup", "event"),
-        ("University of Riga", "organisation"),
-        ("River Moe", "place"),
-    ],
-)
-def test_kinds(name: str, kind: str) -> None:
-    assert {span.of(TEXT): kind for span, kind in find_kinds(TEXT)}[name] == kind
+def test_kinds() -> None:
+    assert {span.of(TEXT): kind for span, kind in find_kinds(TEXT)} == {
+        "Ann Berg": "person", "Berg": "person", "Ola Nord": "person", "Umbra": "name", "Lima": "place",
+        "Quito": "place", "River Moe": "place", "Acme Inc": "organisation", "University of Riga": "organisation",
+        "Spanish": "people", "Moe Cup": "event",
+    }  # fmt: skip
 
 
 def test_the_sources_show_kinds_that_the_response_does_not() -> None:

@@ -34,13 +34,8 @@ class Shout:
 
 
 def examples(count: int) -> list[Example]:
-    return [
-        Example(
-            Case(f"é{i}", "It rains" + "." * (i % 3), (Source("s", "It rains."),)),
-            Judgement(f"é{i}", "h", i % 5 and 0.0),
-        )
-        for i in range(count)
-    ]
+    cases = [Case(f"é{i}", "It rains" + "." * (i % 3), (Source("s", "It rains."),)) for i in range(count)]
+    return [Example(case, Judgement(case.id, "h", i % 5 and 0.0)) for i, case in enumerate(cases)]
 
 
 def test_a_mixture_draws_ways_by_their_weights() -> None:

@@ -34,13 +34,10 @@ def swapped(response: str, source: str = NAMES) -> set[str]:
         ("They had 3 sons and 2 daughters.", "They had 2 sons and 3 daughters."),
         ("It was built in 1990 and sold in 2005.", "It was built in 2005 and sold in 1990."),
         (
-            "It was directed by Ann Berg and written by Ola Nord.",
-            "It was directed by Ola Nord and written by Ann Berg.",
+            "A play directed by Ann Berg and written by Ola Nord.",
+            "A play directed by Ola Nord and written by Ann Berg.",
         ),
-        (
-            "It stars Ann Berg as a nurse and Ola Nord as a thief.",
-            "It stars Ola Nord as a nurse and Ann Berg as a thief.",
-        ),
+        ("It has Ann Berg as a nurse and Ola Nord as a thief.", "It has Ola Nord as a nurse and Ann Berg as a thief."),
         ("She defeated Ola Nord.", "Ola Nord defeated her."),
         ("In it, he was taught by Ann Berg.", "In it, Ann Berg was taught by him."),
         ("The company bought Acme in 2019.", "Acme bought the company in 2019."),

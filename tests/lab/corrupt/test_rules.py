@@ -96,10 +96,8 @@ def test_what_no_rule_can_change_is_counted(kind: str, response: str) -> None:
 
 
 def test_examples_without_sources_or_words_are_not_used() -> None:
-    rules = Rules([])
-    assert rules.change(Example(Case("1", "It is so."), Judgement("1", "h", 0.0)), random.Random(0)) == (
-        "no source to contradict"
-    )
+    rules, bare = Rules([]), Example(Case("1", "It is so."), Judgement("1", "h", 0.0))
+    assert rules.change(bare, random.Random(0)) == "no source to contradict"
     assert rules.change(example("…"), random.Random(0)) == "the response has no words"
 
 
@@ -114,10 +112,8 @@ def test_no_value_is_put_in_that_a_source_has() -> None:
 
 def test_no_name_or_antonym_is_put_in_that_the_source_sentence_has() -> None:
     source = "Ann Berg and Eva Lind won, and lost, in Oslo. It rained on Per Moe."
-    assert {new for _, new in changes("Ann Berg won in Oslo.", "name", source=source) if " " in new} <= {
-        "Per Moe",
-        "Ida Holm",
-    }
+    names = {new for _, new in changes("Ann Berg won in Oslo.", "name", source=source) if " " in new}
+    assert names <= {"Per Moe", "Ida Holm"}
     assert changes("Ann Berg won in Oslo.", "antonym", source=source) == set()
 
 

@@ -21,9 +21,7 @@ from veridical_lab.datasets import plain, wikipedia
 
 
 def document(i: int) -> str:
-    years = [
-        f"In {1900 + 7 * i + j} the town of Moe{chr(97 + j)} built {10 + i * j} houses of stone." for j in range(12)
-    ]
+    years = [f"In {1900 + 7 * i + j} the town of Moe{chr(97 + j)} built {10 + i * j} stone houses." for j in range(12)]
     return " ".join(years) + " They were sold later to people from the coast."
 
 
@@ -89,10 +87,7 @@ def test_pronouns_come_with_the_sentence_before() -> None:
     spans = sentences(text)
     responses = {excerpt(text, spans, 1, random.Random(seed)) for seed in range(40)}
     assert responses == {"Ann Berg opened a small clinic there.", text[: spans[1].end]}
-    assert (
-        excerpt("She left it to the town of Lima.", sentences("She left it to the town of Lima."), 1, random.Random(0))
-        == ""
-    )
+    assert excerpt(text, spans[1:2], 1, random.Random(0)) == ""
 
 
 def test_clutter() -> None:

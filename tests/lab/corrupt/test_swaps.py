@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.lab.corrupt.examples import restored
 from tests.processes import python
 from veridical.datasets import read
 from veridical.records.errors import InputError, UnknownNameError
@@ -75,10 +76,7 @@ def test_names_are_drawn_like_for_like() -> None:
     assert substitute_for("Ann Berg", "name", names, ["Ann Berg", "ola nord"], random.Random(0)) is None
     assert substitute_for("NASA", "name", names, [], random.Random(1)) in ("NASA", "ESA")
     assert substitute_for("three", "number", names, ["three"], random.Random(1)) != "three"
-    assert substitute_for("May", "time", names, [f"{m} " for m in ("June", "July")], random.Random(1)) not in (
-        "June",
-        "July",
-    )
+    assert substitute_for("May", "time", names, ["June ", "July "], random.Random(1)) not in ("June", "July")
 
 
 def test_knowledge_changes_every_source_and_marks_the_response() -> None:
@@ -123,9 +121,7 @@ def test_every_type_of_error_in_the_knowledge() -> None:
     assert "In 1998 he won" in texts["coreference"]
     assert "He was happy, and his house" in texts["coreference"]
     assert dict(made["extrinsic"].group)["kind"] == "extrinsic"  # type: ignore[union-attr]
-    assert any(
-        open_word in texts["extrinsic"].lower() for open_word in ("someone", "an unnamed year", "one", "several")
-    )
+    assert re.search("someone|an unnamed year|several", texts["extrinsic"], re.I)
     assert len(made["freestyle"].gold.verdicts) >= 2  # type: ignore[union-attr]
     drawn = {dict(way.change(grounded, random.Random(i)).group)["type"] for i in range(30)}  # type: ignore[union-attr]
     assert drawn == set(TYPES)
@@ -168,9 +164,8 @@ def test_entities_swap_in_the_response() -> None:
         old = originals[new.case.id.removesuffix("/entities")]
         assert new.case.sources == old.case.sources
         (verdict,) = new.gold.verdicts
-        assert verdict.correction is not None
-        put, text = verdict.span.of(new.case.response), new.case.response
-        assert text[: verdict.span.start] + verdict.correction + text[verdict.span.end :] == old.case.response
+        assert restored(new) == old.case.response
+        put = verdict.span.of(new.case.response)
         inside = any(put in s.text for s in new.case.sources)
         assert dict(new.group)["kind"] == ("intrinsic" if inside else "extrinsic")
         assert put not in old.case.response
@@ -203,7 +198,6 @@ def test_real_data(shared_data: Path, name: str, how: str, least: int) -> None:
 def test_the_choice_of_a_word_depends_on_the_seed_alone() -> None:
     """Sets of words have another order in every process (PYTHONHASHSEED)."""
     code = """
-import os
 import random
 from veridical.records.types import Case, Example, Judgement, Source
 from veridical_lab.corrupt.knowledge import Knowledge

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.registry import Registry
@@ -24,7 +24,6 @@ __all__ = [
     "Attempt",
     "Corrupted",
     "Corruptor",
-    "CorruptsMany",
     "attempts",
     "change_all",
     "chosen_names",
@@ -36,21 +35,15 @@ __all__ = [
 
 
 class Corruptor(Protocol):
-    """Makes errors in one way. A corruptor is built with all examples, and may draw replacements from them."""
+    """Makes errors in one way. A corruptor is built with all examples, and may draw replacements from them.
+
+    It may also have a method `change_many(examples, draws)`, which returns the same as `change` for each, but faster.
+    """
 
     name: str
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
         """Put an error into the example and give it a new gold and a new id, or say why it cannot be used."""
-        ...
-
-
-@runtime_checkable
-class CorruptsMany(Protocol):
-    """Can change several examples at once, which is faster than one by one and gives the same results."""
-
-    def change_many(self, examples: Sequence[Example], draws: Sequence[random.Random]) -> list[Example | str]:
-        """Change each example with its own draw, and return what `change` would return."""
         ...
 
 
@@ -101,15 +94,11 @@ def corrupt(
     """Corrupt some of the grounded examples and keep the others unchanged.
 
     Examples that are labelled hallucinated, or that have no label, are skipped. The documents stay the same, so both
-    versions of a text are in the same part of a split by document.
+    versions of a text are in the same part of a split by document. `share`, `pairs` and `seed` are those of `attempts`.
 
     Args:
-        examples: The labelled examples.
         how: How to corrupt: a name in `WAYS`, or a function that makes a corruptor from the examples, such as
             `partial(Rules, errors=(0.7, 0.3))`.
-        share: As in `attempts`.
-        pairs: As in `attempts`.
-        seed: As in `attempts`.
         types: The types of error to make, if the way has several (`rules`, `arguments`). Default: the usual types of
             the way.
 
@@ -142,8 +131,8 @@ def change_all(
     corruptor: Corruptor, examples: Sequence[Example], draws: Sequence[random.Random]
 ) -> list[Example | str]:
     """Change each example with its own draw, all at once if the corruptor can."""
-    if isinstance(corruptor, CorruptsMany):
-        return corruptor.change_many(examples, draws)
+    if hasattr(corruptor, "change_many"):
+        return list(corruptor.change_many(examples, draws))
     return list(map(corruptor.change, examples, draws))
 
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.spans import Span
-from veridical.records.types import Case, Evidence, Example, Judgement, Omission, Source, Verdict
+from veridical.records.types import Case, Evidence, Example, Judgement, Omission, Verdict
 from veridical.text.names import is_name
 from veridical.text.segment import sentences, words
 from veridical_lab.datasets.reading import group
@@ -96,7 +96,6 @@ def composed(topics: Iterable[Topic], *, wording: str = "both", per_topic: int =
             For another wording, these arguments also need paraphrases.
         wording: One of `WORDINGS`.
         per_topic: How many different draws of arguments to make for each topic, at most.
-        seed: The random seed.
 
     Raises:
         UnknownNameError: `wording` is not in `WORDINGS`.
@@ -104,8 +103,6 @@ def composed(topics: Iterable[Topic], *, wording: str = "both", per_topic: int =
     """
     if wording not in WORDINGS:
         raise UnknownNameError("wording", wording, WORDINGS)
-    if per_topic < 1:
-        raise InputError(f"{per_topic} examples for each topic", hint="1 or more")
     any_made = False
     topics = list(topics)
     documents = topic_groups(topics)
@@ -130,11 +127,9 @@ def composed(topics: Iterable[Topic], *, wording: str = "both", per_topic: int =
             if len(seen) == per_topic:
                 break
     if not any_made:
-        raise InputError(
-            "no response can be composed of these topics",
-            hint="two perspectives with arguments that are sentences are needed"
-            + ("" if wording == "same" else "; without paraphrases choose the wording 'same'"),
-        )
+        hint = "two perspectives with arguments that are sentences are needed"
+        hint += "" if wording == "same" else "; without paraphrases choose the wording 'same'"
+        raise InputError("no response can be composed of these topics", hint=hint)
 
 
 def usable_topic(topic: Topic, *, reworded: bool) -> Topic | None:
@@ -149,11 +144,9 @@ def usable_topic(topic: Topic, *, reworded: bool) -> Topic | None:
         if clauses and (len(argument.wordings) > 1 or not reworded):
             others = tuple(text for text in argument.wordings if text != clauses[0])
             chosen.append(replace(argument, text=clauses[0], paraphrases=others))
-    if len({argument.perspective for argument in chosen}) < 2:
-        return None
     once = {normal_form(argument.text): argument for argument in reversed(chosen)}
-    usable = Topic(topic.id, topic.text, tuple(a for a in chosen if once[normal_form(a.text)] is a))
-    return usable if len(usable.perspectives) > 1 else None
+    distinct = tuple(a for a in chosen if once[normal_form(a.text)] is a)
+    return Topic(topic.id, topic.text, distinct) if len({a.perspective for a in distinct}) > 1 else None
 
 
 def _examples(
@@ -164,18 +157,12 @@ def _examples(
     for name in ("same", "other") if wording == "both" else (wording,):
         sources = tuple(a.source(a.text if name == "same" else others[a.id]) for a in arguments)
         case = Case(f"{id}/{name}", response, sources, question=topic.text)
-        verdicts = tuple(
-            Verdict(span, 0.0, evidence=(Evidence(source.id, _whole(source)),))
-            for span, source in zip(spans, sources, strict=True)
-        )
-        omissions = tuple(Omission(source.id, _whole(source), 0.0) for source in sources)
+        whole = [Evidence(source.id, Span(0, len(source.text))) for source in sources]
+        verdicts = tuple(Verdict(span, 0.0, evidence=(e,)) for span, e in zip(spans, whole, strict=True))
+        omissions = tuple(Omission(e.source_id, e.span, 0.0) for e in whole)
         gold = Judgement(case.id, "composed", 0.0, 0.0, verdicts, omissions)
         per_perspective = len(arguments) // len({argument.perspective for argument in arguments})
         yield Example(case, gold, group=group(per_perspective=per_perspective, topic=topic.id, wording=name))
-
-
-def _whole(source: Source) -> Span:
-    return Span(0, len(source.text))
 
 
 def _response(arguments: Sequence[Argument], draw: random.Random) -> tuple[str, list[Span]]:

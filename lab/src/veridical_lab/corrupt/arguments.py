@@ -282,11 +282,7 @@ def each_error(
 ) -> Iterator[Example]:
     """Yield each example, followed by a copy with each type of error that is possible in it (test sets of §4.3).
 
-    Args:
-        examples: Examples without errors.
-        types: Some of `TYPES`.
-        topics: As in `Arguments`.
-        seed: The random seed. What is drawn for an example does not depend on other examples.
+    The arguments are those of `Arguments`. What is drawn for an example does not depend on other examples.
     """
     examples = list(examples)
     way = Arguments(examples, types=types, topics=topics)

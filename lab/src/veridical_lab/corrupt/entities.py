@@ -39,33 +39,30 @@ class Entities:
         texts = [case.response, *(source.text for source in case.sources)]
         for intrinsic in (intrinsic_first, not intrinsic_first):
             if intrinsic:
-                new = self._from_sources(case, phrase, kind, draw)
+                new = _from_sources(case, phrase, kind, draw)
             else:
                 new = substitute_for(phrase, kind, self._names, texts, draw)
             if new is not None:
-                break
-        else:
-            return f"no other {kind}"
-        changed = with_errors(
-            example, [Edit(span, new, kind) for span in occurrences(case.response, phrase)], self.name
-        )
-        return grouped(changed, kind="intrinsic" if intrinsic else "extrinsic")
+                edits = [Edit(span, new, kind) for span in occurrences(case.response, phrase)]
+                return grouped(with_errors(example, edits, self.name), kind="intrinsic" if intrinsic else "extrinsic")
+        return f"no other {kind}"
 
-    def _from_sources(self, case: Case, phrase: str, kind: str, draw: random.Random) -> str | None:
-        """Draw a mention of this kind in the sources that is not in the response and shares no word with `phrase`."""
-        mentioned = {
-            m.span.of(source.text)
-            for source in case.sources
-            for m in find_mentions(source.text, known=case.response)
-            if m.kind == kind
-        }
-        words = {word.lower() for word in phrase.split()}
-        options = sorted(
-            other
-            for other in mentioned
-            if not words & {word.lower() for word in other.split()}
-            and other[0].isdigit() == phrase[0].isdigit()
-            and (kind != "name" or abs(len(other.split()) - len(phrase.split())) <= 1)
-            and not occurrences(case.response, other, ignore_case=True)
-        )
-        return draw.choice(options) if options else None
+
+def _from_sources(case: Case, phrase: str, kind: str, draw: random.Random) -> str | None:
+    """Draw a mention of this kind in the sources that is not in the response and shares no word with `phrase`."""
+    mentioned = {
+        m.span.of(source.text)
+        for source in case.sources
+        for m in find_mentions(source.text, known=case.response)
+        if m.kind == kind
+    }
+    words = {word.lower() for word in phrase.split()}
+    options = sorted(
+        other
+        for other in mentioned
+        if not words & {word.lower() for word in other.split()}
+        and other[0].isdigit() == phrase[0].isdigit()
+        and (kind != "name" or abs(len(other.split()) - len(phrase.split())) <= 1)
+        and not occurrences(case.response, other, ignore_case=True)
+    )
+    return draw.choice(options) if options else None

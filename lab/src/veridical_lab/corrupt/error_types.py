@@ -35,10 +35,7 @@ _COMPONENT = re.compile(
 class Material:
     """Names, clauses and sentences that errors can put into a response if the example's own sources have none.
 
-    Attributes:
-        names: Names to draw from.
-        clauses: Clauses of any source, each with the comma before it.
-        sentences: Sentences of any source.
+    Clauses have the comma before them.
     """
 
     names: NamePool
@@ -269,9 +266,7 @@ def is_foreign(passage: Passage, text: str) -> bool:
 _TAIL = re.compile(r"(?<!\s)\s++[.!]*+$|(?<![\s.!])[.!]*+$")
 
 
-Finder = Callable[[Passage, Material, Random], Iterator[tuple[Edit, ...]]]
-
-ERROR_TYPES: dict[str, Finder] = {
+ERROR_TYPES: dict[str, Callable[[Passage, Material, Random], Iterator[tuple[Edit, ...]]]] = {
     "number": partial(_values, kind="number"),
     "date": partial(_values, kind="date"),
     "unit": partial(_values, kind="unit"),

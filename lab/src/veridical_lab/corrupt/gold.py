@@ -31,15 +31,10 @@ def edited(text: str, edits: Sequence[Edit]) -> tuple[str, list[Span]]:
 
 
 def with_errors(example: Example, edits: Sequence[Edit], way: str) -> Example:
-    """Apply edits to the response of an example, and make a verdict for each edit.
+    """Apply edits, in order and apart from each other, to the response of a grounded example, with a verdict for each.
 
     The label of a verdict is the `because` of its edit, and its `correction` is the original text. Errors that add text
     or put in a name that no source has are extrinsic. All other errors contradict the sources.
-
-    Args:
-        example: A grounded example.
-        edits: The changes, in order and apart from each other.
-        way: The name of the way to corrupt that made the changes.
     """
     case = example.case
     response, spans = edited(case.response, edits)

@@ -51,13 +51,12 @@ class Knowledge:
         """Change the sources of the example and mark the error, or say why the example cannot be used."""
         if self._types is None:
             return self._mention(example, shared_mentions(example.case), draw)
-        why = ""
+        made: Example | str = ""
         for kind in draw.sample(self._types, len(self._types)):
             made = self.make(kind, example, draw)
-            if not isinstance(made, str):
+            if isinstance(made, Example):
                 return grouped(made, type=kind)
-            why = made
-        return why
+        return made
 
     def make(self, kind: str, example: Example, draw: random.Random) -> Example | str:
         """Make an error of this type in the example, or say why that fails."""
@@ -119,22 +118,13 @@ def _changed(example: Example, new: Mapping[str, str], label: str, kind: str) ->
         if any(_remains(piece, phrase, phrase) for piece, covered in cut(case.response, mentions) if not covered):
             return "the response mentions part of it again"
     reason = "; ".join(f"{phrase!r} was changed to {other!r} in the source" for phrase, other in new.items())
-    by_phrase = {phrase.casefold(): other for phrase, other in new.items()}
-    verdicts = [
-        Verdict(
-            span,
-            1.0,
-            label,
-            evidence=tuple(evidence),
-            reason=reason,
-            correction=None if kind == "extrinsic" else by_phrase[span.of(case.response).casefold()],
-        )
-        for span in mentions
-    ]
+    corrections = {phrase.casefold(): None if kind == "extrinsic" else other for phrase, other in new.items()}
+    marked = [(span, corrections[span.of(case.response).casefold()]) for span in mentions]
+    verdicts = tuple(Verdict(s, 1.0, label, evidence=tuple(evidence), reason=reason, correction=c) for s, c in marked)
     sizes = {source.id: len(source.text) for source in sources}
     omissions = tuple(replace(o, span=Span(0, sizes[o.source_id])) for o in example.gold.omissions)
     changed = replace(case, id=f"{case.id}/knowledge", sources=tuple(sources), prompt=None)
-    gold = Judgement(changed.id, "corrupt:knowledge", 1.0, example.gold.omission, tuple(verdicts), omissions)
+    gold = Judgement(changed.id, "corrupt:knowledge", 1.0, example.gold.omission, verdicts, omissions)
     return made_from(example, changed, gold, corrupted=label, kind=kind)
 
 

@@ -132,17 +132,10 @@ class Names:
 
 
 def substitute_for(phrase: str, kind: str, names: Names, texts: Sequence[str], draw: Random) -> str | None:
-    """Draw a substitute for `phrase` that is of the same kind and in none of `texts`. Return None if there is none.
+    """Draw a substitute for a phrase of this kind (as in `NamedMention`). Return None if there is none.
 
-    Months, weekdays and number words are drawn from lists. A new number has as many digits as the old one, and a new
-    year is at most thirty years earlier or later.
-
-    Args:
-        phrase: The phrase to replace.
-        kind: The kind of the phrase: "name", "number" or "time".
-        names: The names to draw from.
-        texts: Texts that must not contain the substitute, neither in upper nor in lower case.
-        draw: The source of randomness.
+    None of `texts` has the substitute, neither in upper nor in lower case. Months, weekdays and number words are drawn
+    from lists. A new number has as many digits as the old one, and a new year is at most thirty years earlier or later.
     """
     listed = next((words for words in (MONTHS, WEEKDAYS, COUNTS) if phrase.lower() in words), None)
     if kind == "name":

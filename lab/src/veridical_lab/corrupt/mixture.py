@@ -26,18 +26,17 @@ class Mixture:
 
     def change_many(self, examples: Sequence[Example], draws: Sequence[random.Random]) -> list[Example | str]:
         """Change each example as `change` does. Each way is called with all of its examples at once."""
-        orders: list[list[tuple[Corruptor, random.Random]]] = []
+        orders: list[list[tuple[Corruptor, float, random.Random]]] = []
         for draw in draws:
             # each way has its own draw, so that its result does not depend on which ways were tried before
-            with_draws = [(corruptor, random.Random(draw.getrandbits(64))) for corruptor, _ in self._corruptors]
-            keys = [draw.random() ** (1 / weight) for _, weight in self._corruptors]
-            orders.append([with_draws[i] for i in sorted(range(len(with_draws)), key=lambda i: -keys[i])])
+            ways = [(corruptor, weight, random.Random(draw.getrandbits(64))) for corruptor, weight in self._corruptors]
+            orders.append(sorted(ways, key=lambda way: draw.random() ** (1 / way[1]), reverse=True))
         results: dict[int, Example] = {}
         reasons: Mapping[int, list[str]] = {i: [] for i in range(len(examples))}
         for turn in range(len(self._corruptors)):
             for corruptor, _ in self._corruptors:
                 chosen = [i for i, order in enumerate(orders) if i not in results and order[turn][0] is corruptor]
-                made = change_all(corruptor, [examples[i] for i in chosen], [orders[i][turn][1] for i in chosen])
+                made = change_all(corruptor, [examples[i] for i in chosen], [orders[i][turn][2] for i in chosen])
                 for i, result in zip(chosen, made, strict=True):
                     if isinstance(result, Example):
                         results[i] = result

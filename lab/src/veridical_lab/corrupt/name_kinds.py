@@ -115,14 +115,7 @@ def find_kinds(text: str) -> tuple[tuple[Span, str], ...]:
 
 
 def name_mentions(text: str, sources: Sequence[str] = ()) -> list[NamedMention]:
-    """Find the names in a text, with their kinds.
-
-    The cues in the sources decide the kind of a name. If they do not show it, the cues in the text decide.
-
-    Args:
-        text: The text in which to find names.
-        sources: Further texts with cues.
-    """
+    """Find the names in a text. The cues in the sources decide their kinds, or else those in the text."""
     in_text = find_kinds(text)
     in_sources: dict[str, str] = {}
     for source in sources:

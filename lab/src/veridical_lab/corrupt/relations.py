@@ -82,9 +82,7 @@ def _pairs_of_names(passage: Passage) -> Iterator[tuple[Span, Span]]:
     text, names = passage.text, passage.names
     for a, b in combinations(names, 2):
         between = text[a.span.end : b.span.start]
-        if len(between) > 90:
-            continue
-        if "people" in (a.kind, b.kind):
+        if len(between) > 90 or "people" in (a.kind, b.kind):
             continue
         if a.kind != b.kind and "name" not in (a.kind, b.kind) and not re.search(r"\b(?:by|of|to)\b", between):
             continue

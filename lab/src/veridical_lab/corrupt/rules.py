@@ -103,15 +103,11 @@ def text_examples(texts: Iterable[str], name: str) -> Iterator[Example]:
 
 
 def copied_sentences(examples: Iterable[Example], count: int, *, seed: int = 0) -> Iterator[Example]:
-    """Make grounded examples whose response is a sentence of a source, word for word.
+    """Make grounded examples whose response is a sentence of a source, word for word, at most `count` for each source.
 
     The sources and the document are those of the first example with this source, and labels are ignored. Only sentences
-    of 6 to 60 words with a full stop are drawn. The group `response` is `copied`.
-
-    Args:
-        examples: The examples that have the sources.
-        count: How many sentences of each source to draw, at most.
-        seed: The random seed. The draw for one source does not depend on other sources.
+    of 6 to 60 words with a full stop are drawn. The group `response` is `copied`. The draw for one source does not
+    depend on other sources.
     """
     seen: set[str] = set()
     for example in examples:

@@ -71,7 +71,6 @@ def training_examples(
             block.
         recipe: How cases are made. Default: the default recipe.
         name: What the ids of the documents begin with ("wikipedia" for "wikipedia/17"). Split the cases by `document`.
-        seed: The random seed.
         block: How many documents to hold in memory at once, at least 2.
     """
     recipe = recipe or Recipe()
@@ -122,13 +121,8 @@ def excerpts(text: str, document: str, recipe: Recipe, *, seed: int = 0) -> Iter
 def whole_passages(text: str, document: str, count: int) -> Iterator[Example]:
     """Make faithful cases from one document, in which source and response are the same passage.
 
-    The passages are the first ones of five to eight sentences, each within a paragraph (one line). The group `response`
-    is `copied`.
-
-    Args:
-        text: The document.
-        document: The id of the document. The ids of cases are `DOCUMENT/START/whole`.
-        count: How many passages to use, at most.
+    The passages are the first ones of five to eight sentences, at most `count`, each within a paragraph (one line). The
+    group `response` is `copied`. The ids of cases are `DOCUMENT/START/whole`.
     """
     begin = 0
     for line in text.splitlines(keepends=True):
@@ -177,7 +171,6 @@ def cluttered(
     source is changed.
 
     Args:
-        examples: The labelled examples, which are read as a stream.
         pool: The sentences to draw from. Sentences that the source or response already has are skipped.
         share: The fraction of examples to change, from 0 to 1.
         words_around: Add at least this many words to each source.

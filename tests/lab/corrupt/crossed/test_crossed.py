@@ -19,7 +19,7 @@ from veridical_lab.corrupt.crossed import KINDS, relation_examples
 from veridical_lab.corrupt.crossed.crossing import Crossing, examples_of, is_balanced
 from veridical_lab.corrupt.crossed.parsing import TextDocument, parse, read_parsed
 from veridical_lab.corrupt.crossed.scenes import Scene
-from veridical_lab.corrupt.crossed.trees import Tree
+from veridical_lab.corrupt.crossed.trees import Tree, opened
 from veridical_lab.detectors.spacy_pipeline import load_pipeline
 
 SEEDS = range(8)
@@ -38,7 +38,7 @@ def examples() -> list[Example]:
 def crossings_of(scene: Scene, i: int, kind: str) -> Iterator[Crossing]:
     """Yield the crossings of one kind for one sentence, with many draws."""
     for seed in range(200):
-        for rule, _ in KINDS[kind]:
+        for rule in KINDS[kind]:
             yield from rule(scene, i, random.Random(seed))
 
 
@@ -105,10 +105,10 @@ Eva Holm scored | comparison | Eva Holm scored more ‹goals› than ‹assists�
 
 
 def statements_of(scenes: dict[str, Scene], opening: str, kind: str) -> set[tuple[str, str]]:
-    ((scene, i),) = [
-        (scene, i) for scene in scenes.values() for i, s in enumerate(scene.text.sentences) if s.startswith(opening)
-    ]
-    return {crossing.statements for crossing in crossings_of(scene, i, kind)}
+    places = ((scene, i) for scene in scenes.values() for i in scene.trees)
+    ((scene, i),) = [(scene, i) for scene, i in places if scene.text.sentences[i].startswith(opening)]
+    pairs = (crossing.statements for crossing in crossings_of(scene, i, kind))
+    return {(opened(right), opened(wrong)) for right, wrong in pairs}
 
 
 @pytest.mark.parametrize("row", re.split(r"\n(?!\|)", MADE.strip()))
@@ -183,10 +183,8 @@ def test_seed_and_part(examples: list[Example]) -> None:
     valid = list(relation_examples(PARSES, seed=1, part="valid"))
     assert valid
     assert not {e.document for e in train} & {e.document for e in valid}
-    assert {dict(e.group)["relation"] for e in relation_examples(PARSES, kinds=["count", "roles"])} == {
-        "count",
-        "roles",
-    }
+    some = relation_examples(PARSES, kinds=["count", "roles"])
+    assert {dict(e.group)["relation"] for e in some} == {"count", "roles"}
 
 
 def test_bad_names() -> None:
@@ -216,22 +214,15 @@ def test_words_alone_tell_nothing(examples: list[Example]) -> None:
     documents = [example.document for example in examples]
     assert len(labels) > 1500
     for features in (words, np.hstack([words, missing / missing.max(axis=0)])):
-        model = LogisticRegression(max_iter=300, C=0.1)
-        scores = cross_val_predict(model, features, labels, groups=documents, cv=GroupKFold(5), method="predict_proba")[
-            :, 1
-        ]
-        assert 0.44 < roc_auc_score(labels, scores) < 0.56
+        model, folds = LogisticRegression(max_iter=300, C=0.1), GroupKFold(5)
+        scores = cross_val_predict(model, features, labels, groups=documents, cv=folds, method="predict_proba")
+        assert 0.44 < roc_auc_score(labels, scores[:, 1]) < 0.56
 
 
 def test_what_words_would_tell_is_left_out(scenes: dict[str, Scene]) -> None:
     scene = scenes["mine/24"]
-    told = Crossing(
-        "scope",
-        "all",
-        ({0: "All workers left."}, {0: "Some workers left."}),
-        ("‹All› workers left.", "‹Some› workers left."),
-        (0,),
-    )
+    versions = {0: "All workers left."}, {0: "Some workers left."}
+    told = Crossing("scope", "all", versions, ("‹All› workers left.", "‹Some› workers left."), (0,))
     assert not list(examples_of(told, scene.text, "1", "d", random.Random(0)))
 
 

@@ -22,39 +22,26 @@ __all__ = ["KINDS", "crossed_examples", "relation_examples"]
 
 Rule = Callable[[Scene, int, Random], Iterator[Crossing]]
 
-KINDS: Mapping[str, Sequence[tuple[Rule, float]]] = {
-    "roles": ((roles.roles, 1.0),),
-    "voice": ((roles.voices, 1.0),),
-    "converse": ((roles.converses, 1.0),),
-    "cause": ((links.causes, 1.0), (roles.causes_by_verb, 1.0)),
-    "order": ((links.orders, 1.0),),
-    "certainty": (
-        (certainty.certainties, 0.12),
-        (certainty.hedges, 1.0),
-        (certainty.plans, 1.0),
-        (certainty.reports, 1.0),
-    ),
-    "stitched": ((stitched.stitched_subjects, 1.0), (stitched.stitched_values, 1.0)),
-    "scope": (
-        (scope.quantifiers, 0.5),
-        (scope.original_quantifiers, 1.0),
-        (scope.pairs, 1.0),
-        (scope.restrictions, 0.08),
-        (scope.bounds, 1.0),
-    ),
+KINDS: Mapping[str, Sequence[Rule]] = {
+    "roles": (roles.roles,),
+    "voice": (roles.voices,),
+    "converse": (roles.converses,),
+    "cause": (links.causes, roles.causes_by_verb),
+    "order": (links.orders,),
+    "certainty": (certainty.certainties, certainty.hedges, certainty.plans, certainty.reports),
+    "stitched": (stitched.stitched_subjects, stitched.stitched_values),
+    "scope": (scope.quantifiers, scope.original_quantifiers, scope.pairs, scope.restrictions, scope.bounds),
     "negation": (
-        (negation.moved_negations, 1.0),
-        (negation.failures, 1.0),
-        (negation.without, 1.0),
-        (negation.never, 1.0),
-        (negation.no_longer, 1.0),
-        (negation.not_only, 1.0),
+        *(negation.moved_negations, negation.failures, negation.without),
+        *(negation.never, negation.no_longer, negation.not_only),
     ),
-    "count": ((counts.lists, 1.0),),
-    "comparison": ((comparison.comparatives, 1.0), (comparison.superlatives, 1.0), (comparison.numbers, 1.0)),
+    "count": (counts.lists,),
+    "comparison": (comparison.comparatives, comparison.superlatives, comparison.numbers),
 }
-"""The rules of each kind of relation. A number below 1 is the share of sentences that a rule tries, because common
-relations would otherwise outnumber the others."""
+"""The rules of each kind of relation."""
+
+_SHARES: Mapping[Rule, float] = {certainty.certainties: 0.12, scope.quantifiers: 0.5, scope.restrictions: 0.08}
+"""The share of sentences that a rule tries, where its relations would otherwise outnumber the others."""
 
 
 def relation_examples(
@@ -71,7 +58,6 @@ def relation_examples(
 
     Args:
         folder: A folder made by `parsing.parse`.
-        seed: The random seed.
         part: "train" or "valid", split by document.
         kinds: Names in `KINDS`. Default: all kinds.
 
@@ -90,7 +76,7 @@ def crossed_examples(document: Document, *, seed: int = 0, kinds: Sequence[str] 
     scene = Scene(document)
     rules = [rule for kind in kinds for rule in KINDS[kind]]
     for i in scene.trees:
-        tried = [rule for rule, share in rules if share == 1.0 or draw.random() < share]
+        tried = [rule for rule in rules if rule not in _SHARES or draw.random() < _SHARES[rule]]
         crossings = {f"{c.kind}/{c.form}": c for rule in tried for c in rule(scene, i, draw)}
         for name, crossing in crossings.items():
             yield from examples_of(crossing, scene.text, f"{scene.id}/{i}/{name}", scene.id, draw)

@@ -33,8 +33,7 @@ class Crossing:
         form: How the crossing was made, such as the verb.
         versions: The new sentences in the first and in the second source.
         statements: First the statement that is right for the first source, then the one that is right for the second
-            source. The words that are wrong for the other source stand between ‹ and ›. A small first letter becomes
-            a capital.
+            source. The words that are wrong for the other source stand between ‹ and ›.
         touched: The numbers of the sentences that decide whether the statements are right.
         apart: Words that must not occur together in any other sentence of a source.
     """
@@ -45,10 +44,6 @@ class Crossing:
     statements: tuple[str, str]
     touched: tuple[int, ...]
     apart: frozenset[str] = frozenset()
-
-    def __post_init__(self) -> None:
-        one, other = self.statements
-        object.__setattr__(self, "statements", (opened(one), opened(other)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +139,11 @@ def crossings(
 def examples_of(crossing: Crossing, text: Text, id: str, document: str, draw: Random) -> Iterator[Example]:
     """Make the four examples of a crossing: each statement with the source that supports it and with the other source.
 
-    The sources are passages of three to eight sentences, or only the sentences that matter. If words alone would tell
-    right from wrong, or if a statement has stray punctuation, nothing is yielded. The ids of the examples begin with
-    `id`.
+    The sources are passages of three to eight sentences, or only the sentences that matter. Statements get a capital
+    letter. If words alone would tell right from wrong, or if a statement has stray punctuation, nothing is yielded. The
+    ids of the examples begin with `id`.
     """
-    plain = [read_marks(marked) for marked in crossing.statements]
+    plain = [read_marks(opened(marked)) for marked in crossing.statements]
     if any(_BROKEN.search(statement) or statement.count('"') % 2 for statement, _ in plain):
         return
     low, high = min(crossing.touched), max(crossing.touched)

@@ -38,11 +38,11 @@ _WAYS = (
 
 def moved_negations(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     """Move "not" from one clause to another one in the same sentence or in the next ones."""
-    near = [k for k in (i, *scene.ahead(i, _AHEAD)) if k in scene.trees]
-    clauses = [(k, clause) for k in near for clause in _clauses(scene.trees[k])]
-    if not clauses or clauses[0][0] != i:
+    here = [(i, clause) for clause in _clauses(scene.trees[i])]
+    if not here:
         return
-    first, *others = clauses
+    ahead = [k for k in scene.ahead(i, _AHEAD) if k in scene.trees]
+    first, *others = here + [(k, clause) for k in ahead for clause in _clauses(scene.trees[k])]
     moved = [other for other in others if other[1].negated != first[1].negated]
     positive = [other for other in others if not other[1].negated and not first[1].negated]
     choices = moved or (positive if draw.random() < _PUT_IN else [])

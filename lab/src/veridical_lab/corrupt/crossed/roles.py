@@ -33,7 +33,7 @@ _COMPLEMENTS = ("oprd", "xcomp", "ccomp", "dative", "acomp", "attr")
 def roles(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     """Exchange subject and object: "Anna beat Eva" and "Eva beat Anna"."""
     for relation in scene.relations(i):
-        a, b, fact = relation.a, relation.b, relation.fact
+        b, fact = relation.b, relation.fact
         if fact.passive or fact.lemma in _SYMMETRIC | _ONE_WAY or not _may_change_places(relation):
             continue
         needs_more = fact.lemma in _WITH_MORE or fact.tree.child(fact.verb, "xcomp", "oprd", "ccomp") is not None
@@ -48,8 +48,8 @@ def roles(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
             "who": f"It {be} {{0}} that {between} {{1}}{rest}.",
             "whom": f"It {be} {{1}} that {{0}} {between}{rest}.",
         }[form]
-        right, wrong = (template.format(_marked(x), _marked(y)) for x, y in ((a, b), (b, a)))
-        yield _crossing(relation, "roles", f"{form}: {fact.lemma}", i, right, wrong)
+        said = [template.format(_marked(one), _marked(other)) for one, other in relation.sides]
+        yield _crossing(relation, "roles", f"{form}: {fact.lemma}", said)
 
 
 def voices(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
@@ -62,11 +62,8 @@ def voices(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
             continue
         adds_rest = draw.random() < 0.5 and fact.tree.deps[fact.verb] != "acl"
         rest = fact.rest(max(relation.a.last, relation.b.last)) if adds_rest else ""
-        right, wrong = (
-            _in_other_voice(relation, agent, other, rest)
-            for agent, other in ((relation.a, relation.b), (relation.b, relation.a))
-        )
-        yield _crossing(relation, "voice", f"{'active' if fact.passive else 'passive'}: {verb}", i, right, wrong)
+        said = [_in_other_voice(relation, agent, other, rest) for agent, other in relation.sides]
+        yield _crossing(relation, "voice", f"{'active' if fact.passive else 'passive'}: {verb}", said)
 
 
 def _in_other_voice(relation: Relation, agent: Phrase, other: Phrase, rest: str) -> str:
@@ -81,10 +78,8 @@ def _in_other_voice(relation: Relation, agent: Phrase, other: Phrase, rest: str)
 def converses(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     """Say a relation from the other side: "Anna beat Eva" as "Eva lost to Anna"."""
     for relation in scene.relations(i):
-        if relation.key in CONVERSES and _agents(relation) == 2:
-            yield from _from_table(relation, CONVERSES, "converse", i, draw)
-        else:
-            yield from _from_table(relation, FREE_CONVERSES, "converse", i, draw)
+        table = CONVERSES if relation.key in CONVERSES and _agents(relation) == 2 else FREE_CONVERSES
+        yield from _from_table(relation, table, "converse", draw)
 
 
 def causes_by_verb(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
@@ -93,20 +88,15 @@ def causes_by_verb(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         tree, after = relation.fact.tree, relation.b.last + 1
         is_clear = tree.deps[relation.fact.verb] != "relcl"  # what "which" refers to is uncertain
         if is_clear and tree.tags[after : after + 1] not in (["VBG"], ["VBN"]):  # "resulted in people being shot"
-            yield from _from_table(relation, CAUSES, "cause", i, draw)
+            yield from _from_table(relation, CAUSES, "cause", draw)
 
 
-def _from_table(
-    relation: Relation, table: Mapping[str, Sequence[str]], kind: str, i: int, draw: Random
-) -> Iterator[Crossing]:
+def _from_table(relation: Relation, table: Mapping[str, Sequence[str]], kind: str, draw: Random) -> Iterator[Crossing]:
     templates = table.get(relation.key)
     if templates and _agents(relation) != 1 and _are_exchangeable(relation):
         template = draw.choice(templates)
-        right, wrong = (
-            _filled(template, first, second, relation.extra, relation.fact.tense)
-            for first, second in ((relation.a, relation.b), (relation.b, relation.a))
-        )
-        yield _crossing(relation, kind, relation.key, i, right, wrong)
+        said = [_filled(template, a, b, relation.extra, relation.fact.tense) for a, b in relation.sides]
+        yield _crossing(relation, kind, relation.key, said)
 
 
 def _agents(relation: Relation) -> int:
@@ -127,12 +117,15 @@ def _are_exchangeable(relation: Relation) -> bool:
     return not words[0] & words[1] and (a.plural == b.plural or not agrees)
 
 
-def _crossing(relation: Relation, kind: str, form: str, i: int, right: str, wrong: str) -> Crossing:
+def _crossing(relation: Relation, kind: str, form: str, statements: Sequence[str]) -> Crossing:
+    right, wrong = statements
+    fact = relation.fact
     heads = frozenset(
-        phrase.said.split()[-1].lower() if phrase.name else relation.fact.tree.lower[phrase.head]
+        phrase.said.split()[-1].lower() if phrase.name else fact.tree.lower[phrase.head]
         for phrase in (relation.a, relation.b)
     )
-    return Crossing(kind, form, ({}, {i: relation.exchanged()}), (right, wrong), relation.fact.touched, heads)
+    version = {fact.sentence: relation.exchanged()}
+    return Crossing(kind, form, ({}, version), (right, wrong), fact.touched, heads)
 
 
 def _marked(phrase: Phrase) -> str:

@@ -135,6 +135,11 @@ class Relation:
     extra: str = ""
     is_direct: bool = False
 
+    @property
+    def sides(self) -> tuple[tuple[Phrase, Phrase], tuple[Phrase, Phrase]]:
+        """The two phrases in order, and in reverse order."""
+        return (self.a, self.b), (self.b, self.a)
+
     def exchanged(self) -> str:
         """Exchange the two phrases in the sentence."""
         first, second = sorted((self.a, self.b), key=lambda phrase: phrase.first)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import product
 from random import Random
 
 from veridical_lab.corrupt.crossed.crossing import Crossing, Version, crossings
@@ -14,40 +15,25 @@ from veridical_lab.corrupt.mentions import YEAR
 
 # what sources and statements say of a plural N, by meaning; every form takes a plural verb
 _SOURCE = {
-    "all": ("all of N", "N without exception"),
-    "not all": ("only some of N", "some but not all of N", "only a few of N"),
-    "most": ("most of N",),
-    "few": ("only a few of N", "few of N"),
-    "none": ("none of N",),
+    "all": ("all of N", "N without exception"), "most": ("most of N",), "few": ("only a few of N", "few of N"),
+    "not all": ("only some of N", "some but not all of N", "only a few of N"), "none": ("none of N",),
     "some": ("some of N", "several of N"),
-}
+}  # fmt: skip
 _SOURCE_BARE = {
-    "all": ("all N",),
-    "not all": ("only some N",),
-    "most": ("most N",),
-    "few": ("few N", "only a few N"),
-    "none": ("no N",),
-    "some": ("some N", "several N"),
-}
+    "all": ("all N",), "not all": ("only some N",), "most": ("most N",), "few": ("few N", "only a few N"),
+    "none": ("no N",), "some": ("some N", "several N"),
+}  # fmt: skip
 _SAID = {
-    "all": ("N, ‹one and all,›", "N, ‹bar none,›"),
-    "not all": ("‹just a part of› N", "‹a limited number of› N"),
-    "most": ("‹a majority of› N", "‹more than half of› N"),
-    "few": ("‹a minority of› N", "‹less than half of› N"),
-    "none": ("‹not any of› N", "‹zero of› N"),
-    "some": ("‹at least a couple of› N", "‹a certain number of› N"),
-}
+    "all": ("N, ‹one and all,›", "N, ‹bar none,›"), "not all": ("‹just a part of› N", "‹a limited number of› N"),
+    "most": ("‹a majority of› N", "‹more than half of› N"), "few": ("‹a minority of› N", "‹less than half of› N"),
+    "none": ("‹not any of› N", "‹zero of› N"), "some": ("‹at least a couple of› N", "‹a certain number of› N"),
+}  # fmt: skip
 _SAID_BARE = _SAID | {"none": ("‹zero› N", "‹not any› N")}
 _OPPOSITES = {
-    "all": ("not all", "none", "few"),
-    "not all": ("all", "none"),
-    "most": ("few", "none"),
-    "few": ("most", "all"),
-    "none": ("some", "all", "most"),
-    "some": ("none",),
-}
-_MEANINGS = dict.fromkeys(("many", "some", "several"), "some") | {"all": "all", "most": "most", "few": "few"}
-_MEANINGS["none"] = "none"
+    "all": ("not all", "none", "few"), "not all": ("all", "none"), "most": ("few", "none"), "few": ("most", "all"),
+    "none": ("some", "all", "most"), "some": ("none",),
+}  # fmt: skip
+_MEANINGS = {word: word for word in ("all", "most", "few", "none", "some")} | {"many": "some", "several": "some"}
 _BLOCKED = re.compile(
     r"\b(?:only|except|apart|besides|unless|each|both|respectively|together|between|number|not|than|other|total)\b|"
     r"n['’]t\b",
@@ -77,11 +63,8 @@ def quantifiers(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         meaning = draw.choice(("all", "most", "none"))
         other = draw.choice(_OPPOSITES[meaning])
         span = subject.first, subject.last
-        versions = [
-            (_quantified(tree, i, a, group, *span), _quantified(tree, i, b, group, *span))
-            for a in _SOURCE[meaning]
-            for b in _SOURCE[other]
-        ]
+        one, rival = ([_quantified(tree, i, f, group, *span) for f in _SOURCE[m]] for m in (meaning, other))
+        versions = list(product(one, rival))
         statements = _statements(meaning, other, group, predicate)
         yield from crossings("scope", f"{meaning}, {other}", scene.text, versions, statements, (i,), draw)
 
@@ -117,11 +100,9 @@ def _quantified(tree: Tree, i: int, form: str, group: str, first: int, last: int
 
 
 def _statements(meaning: str, other: str, group: str, predicate: str) -> list[tuple[str, str]]:
-    def said(form: str) -> str:
-        return f"{form.replace('N', group)} {predicate}."
-
     forms = _SAID if group.startswith("the ") else _SAID_BARE
-    return [(said(a), said(b)) for a in forms[meaning] for b in forms[other]]
+    right, wrong = ([f"{form.replace('N', group)} {predicate}." for form in forms[m]] for m in (meaning, other))
+    return list(product(right, wrong))
 
 
 # ---------------------------------------------------------------------------------------------------- both, only
@@ -142,8 +123,7 @@ def pairs(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     if clause is None or clause.negated or clause.end != len(tree) - 2:
         return
     head = tree.child(tree.root, "nsubj")
-    cc = None if head is None else tree.child(head, "cc")
-    second = None if head is None else tree.child(head, "conj")
+    cc, second = (None, None) if head is None else (tree.child(head, "cc"), tree.child(head, "conj"))
     if head is None or cc is None or second is None or clause.closes != clause.finite - 1:
         return
     is_past = clause.finite == clause.verb and tree.tags[clause.verb] == "VBD"
@@ -159,11 +139,9 @@ def pairs(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
     if _ONE_EACH.search(predicate):
         return
     stays, out = draw.choice(((one, other), (other, one)))
+    not_so = "did nothing of the kind: of the two it was just"
     statements = [
-        (
-            f"{out} ‹{predicate}›.",
-            f"{out} ‹did nothing of the kind: of the two it was just› {stays} ‹that {predicate}›.",
-        ),
+        (f"{out} ‹{predicate}›.", f"{out} ‹{not_so}› {stays} ‹that {predicate}›."),
         (
             f"‹The two of them,› {one} ‹as well as› {other}, {predicate}.",
             f"‹Of the two,› {stays} ‹alone› {predicate}, {out} ‹being out›.",
@@ -221,11 +199,11 @@ def bounds(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         fact = next((fact for fact in scene.facts(i) if fact.verb < number <= fact.end and fact.is_complete), None)
         at = number - 1 if tree.lower[number - 1] in _BOUNDS else number - 2
         bound = " ".join(tree.lower[at:number])
-        if fact is None or bound not in _BOUNDS or at <= fact.opens or _is_date(tree, number):
+        if fact is None or bound not in _BOUNDS or at <= fact.opens or YEAR.fullmatch(tree.lower[number]):
             continue
         if tree.lower[at - 1] in ("no", "not", "of", "since", "until", "by"):
             continue
-        if bound == "over" and tree.deps[at] == "prep":
+        if tree.lower[number + 1] in ("bc", "ad", "bce", "ce") or (bound == "over" and tree.deps[at] == "prep"):
             continue
         rest = tree.text(number, fact.end)
         if re.search(r"\b(?:or|and) (?:more|less|over)\b", rest) or len(rest.split()) > 14:
@@ -237,8 +215,3 @@ def bounds(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
         right, wrong = (f"{start} ‹{words}› {rest}." for words in (same, reverse))
         version = {i: tree.replaced((at, number - 1, new))}
         yield Crossing("scope", f"bound: {bound}", ({}, version), (right, wrong), fact.touched)
-
-
-def _is_date(tree: Tree, number: int) -> bool:
-    after = tree.lower[number + 1]
-    return YEAR.fullmatch(tree.lower[number]) is not None or after in ("bc", "ad", "bce", "ce")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from random import Random
 
@@ -21,6 +22,7 @@ _REFERS = re.compile(
 )
 
 
+@lru_cache(maxsize=8)  # each sentence is asked for by those before
 def _facts(scene: Scene, i: int) -> list[Fact]:
     """Find the complete facts of a sentence whose predicates do not refer to anything before."""
     facts = (fact for fact in scene.facts(i) if 3 <= fact.predicate.count(" ") + 1 <= _LONGEST)

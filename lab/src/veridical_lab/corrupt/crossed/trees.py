@@ -116,16 +116,16 @@ class Tree:
         self.deps, self.tags, self.heads = parsed.deps, parsed.tags, parsed.heads
         self.lemmas, self.kinds = parsed.lemmas, parsed.kinds
         tokens = range(len(self.heads))
-        self.lower = [self.original(i, i).lower() for i in tokens]
-        self.children = [[child for child in tokens if self.heads[child] == i != child] for i in tokens]
+        self.lower = [parsed.text[a:b].lower() for a, b in zip(parsed.starts, parsed.ends, strict=True)]
+        self.children: list[list[int]] = [[] for _ in tokens]
         self.first, self.last = list(tokens), list(tokens)
-        for i in tokens:
-            above = i
-            while (head := self.heads[above]) != above:
-                above = head
-                self.first[above] = min(self.first[above], i)
-                self.last[above] = max(self.last[above], i)
-        self.phrase = cache(self._phrase)
+        for i, head in enumerate(self.heads):
+            if head != i:
+                self.children[head].append(i)
+            while self.first[head] > i or self.last[head] < i:  # pass the token on to the heads that do not reach it
+                side = self.first if self.first[head] > i else self.last
+                side[head] = i
+                head = self.heads[head]
         self.clause = cache(self._clause)
 
     @classmethod
@@ -148,7 +148,10 @@ class Tree:
 
     def child(self, i: int, *deps: str) -> int | None:
         """Return the first child of a token that has one of these labels, or None."""
-        return next((child for child in self.children[i] if self.deps[child] in deps), None)
+        for child in self.children[i]:
+            if self.deps[child] in deps:
+                return child
+        return None
 
     def all_children(self, i: int, *deps: str) -> list[int]:
         """Return all children of a token that have one of these labels."""
@@ -221,7 +224,7 @@ class Tree:
 
     # ------------------------------------------------------------------------------------------------ noun phrases
 
-    def _phrase(self, head: int) -> Phrase | None:
+    def phrase(self, head: int) -> Phrase | None:
         """Read the noun phrase around the noun `head`, up to the first clause, apposition or adjunct in it.
 
         Return None for pronouns, lists, vague or long phrases, and phrases whose parts do not stand together.

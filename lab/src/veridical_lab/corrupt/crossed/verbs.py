@@ -26,7 +26,7 @@ split, spread, spring sprang sprung, stand stood, steal stole stolen, stick stuc
 striven, swear swore sworn, sweep swept, swim swam swum, swing swung, take took taken, teach taught, tear tore torn,
 tell told, think thought, throw threw thrown, thrust, undergo underwent undergone, understand understood, undertake
 undertook undertaken, uphold upheld, wear wore worn, weave wove woven, win won, wind wound, withdraw withdrew
-withdrawn, withhold withheld, withstand withstood, write wrote written, rewrite rewrote rewritten
+withdrawn, withhold withheld, withstand withstood, write wrote written, rewrite rewrote rewritten, be was been
 """
 _FORMS = {
     base: (rest[0] if rest else base, rest[1] if len(rest) > 1 else rest[0] if rest else base)
@@ -51,9 +51,7 @@ def past(lemma: str) -> str:
     >>> [past(verb) for verb in ("defeat", "stop", "carry", "write", "be")]
     ['defeated', 'stopped', 'carried', 'wrote', 'was']
     """
-    if lemma in _FORMS:
-        return _FORMS[lemma][0]
-    return "was" if lemma == "be" else _regular(lemma)
+    return _FORMS[lemma][0] if lemma in _FORMS else _regular(lemma)
 
 
 def participle(lemma: str) -> str:
@@ -62,9 +60,7 @@ def participle(lemma: str) -> str:
     >>> [participle(verb) for verb in ("defeat", "write", "be")]
     ['defeated', 'written', 'been']
     """
-    if lemma in _FORMS:
-        return _FORMS[lemma][1]
-    return "been" if lemma == "be" else _regular(lemma)
+    return _FORMS[lemma][1] if lemma in _FORMS else _regular(lemma)
 
 
 def _regular(lemma: str) -> str:
