@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Measures everything that the docs say of the detector `default`, after it has changed: `benchmarks/rows_default.sh FOLDER [LOG]`, with the data
-# sets in FOLDER and, as LOG, tau-bench's gpt-4o-airline.json (docs/conversations.md). Rows of the earlier version are replaced; an interrupted run begins again, but keeps the rows of the yardsticks. Then run `make docs`.
-# Without a chat model and models of other tools: rows that compare `default` with these stay as they are (llm_faithfulness.py, answers.py,
-# rows_real_models.sh), and so do times (default_speed.py, batch_rows.py, server_load.py), which need a machine that does nothing else.
+# Measures everything that the docs say of the detector `default`, after it has changed: `benchmarks/rows_default.sh FOLDER [LOG]`, with the
+# data sets in FOLDER and, as LOG, tau-bench's gpt-4o-airline.json (docs/conversations.md). Rows of the earlier version are replaced. If the run
+# is interrupted, it begins again, but keeps the rows of the yardsticks. Afterwards, run `make docs`.
+#
+# It needs no chat model, so rows that compare `default` with one stay as they are (llm_faithfulness.py, answers.py, rows_real_models.sh). So do
+# times (default_speed.py, batch_rows.py, server_load.py), which need a machine that does nothing else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 data=${1:?the folder with the data sets}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from pathlib import Path
@@ -29,17 +29,6 @@ FORM = {
 }
 READING = NewRun(origin="import", name="a.csv", about={"form": FORM})
 ROWS = b"response,source\n" + b"".join(b"Only Xylophonezz knew %d m.,It is 4 m.\n" % i for i in range(1203))
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    return tmp_path / "history.db"
-
-
-@pytest.fixture
-def history(place: Path) -> Iterator[History]:
-    with closing(History(place)) as history:
-        yield history
 
 
 def before(history: History, name: str, action: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:

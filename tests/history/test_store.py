@@ -24,17 +24,6 @@ from veridical.workflows.checking import check_cases
 RUN = NewRun(origin="check", by="alice", about={"detectors": [{"name": "overlap"}]})
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    return tmp_path / "history.db"
-
-
-@pytest.fixture
-def history(place: Path) -> Iterator[History]:
-    with closing(History(place)) as history:
-        yield history
-
-
 def test_a_run_comes_back_with_its_cases_and_texts(place: Path) -> None:
     results = checked(WRONG, RIGHT)
     results[0] = replace(results[0], cause=Cause(CauseKind.MISREAD, "a passage says otherwise"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -32,15 +31,13 @@ KEEP = {"action": "keep", "start": 13, "end": 16}
 CORRECT = {"action": "replace", "start": 13, "end": 16, "text": "330"}
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> HistorySettings:
-    return HistorySettings(place=str(tmp_path / "history.db"))
-
-
-@pytest.fixture
-def client(place: HistorySettings) -> Iterator[TestClient]:
-    with client_of("overlap", history=place) as client:
-        yield client
+def done_and_waiting(client: TestClient, detector: Echo) -> tuple[str, str]:
+    """Two runs: a check, and an import whose cases the detector holds back."""
+    done = client.post("/v1/check", json=CASE).json()["run"]
+    detector.gate.clear()
+    waits = client.post("/v1/runs?name=a.csv", content=ROWS, headers=OCTETS).json()["id"]
+    until(lambda: client.get(f"/v1/runs/{waits}").json()["cases"].get("waiting") == 3)
+    return done, waits
 
 
 def test_two_reviewers_of_one_finding(place: HistorySettings, tmp_path: Path) -> None:
@@ -84,10 +81,7 @@ def test_two_reviewers_of_one_finding(place: HistorySettings, tmp_path: Path) ->
 def test_what_is_deleted_or_not_judged_yet_is_not_decided(place: HistorySettings) -> None:
     detector = Echo()
     with client_of(own={"echo": detector}, history=place) as client:
-        done = client.post("/v1/check", json=CASE).json()["run"]
-        detector.gate.clear()
-        waits = client.post("/v1/runs?name=a.csv", content=ROWS, headers=OCTETS).json()["id"]
-        until(lambda: client.get(f"/v1/runs/{waits}").json()["cases"].get("waiting") == 3)
+        done, waits = done_and_waiting(client, detector)
         body = {"decisions": [{"action": "keep", "start": 0, "end": 1}]}
         answer = client.put(f"/v1/runs/{waits}/cases/1/decisions", json=body)
         assert (answer.status_code, answer.json()["error"]) == (422, "case 1 is not judged")
@@ -109,10 +103,7 @@ def test_a_locked_database_delays_imports_and_refuses_decisions(
     monkeypatch.setattr(desks, "_PAUSE", 0.01)
     detector = Echo()
     with client_of(own={"echo": detector}, history=place) as client:
-        run = client.post("/v1/check", json=CASE).json()["run"]
-        detector.gate.clear()
-        waits = client.post("/v1/runs?name=a.csv", content=ROWS, headers=OCTETS).json()["id"]
-        until(lambda: client.get(f"/v1/runs/{waits}").json()["cases"].get("waiting") == 3)
+        run, waits = done_and_waiting(client, detector)
         with closing(sqlite3.connect(place.place, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             detector.gate.set()

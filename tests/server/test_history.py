@@ -35,17 +35,6 @@ OCTETS = {"Content-Type": "application/octet-stream"}
 ROWS = b"response,source,label\nIt is 3 m.,It is 4 m.,1\n,,\nIt is red.,It is red.,0\n"
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> HistorySettings:
-    return HistorySettings(place=str(tmp_path / "history.db"))
-
-
-@pytest.fixture
-def client(place: HistorySettings) -> Iterator[TestClient]:
-    with client_of("overlap", history=place) as client:
-        yield client
-
-
 def import_file(client: TestClient, name: str, body: bytes, **params: Any) -> dict[str, Any]:
     """The run of a file once all of its rows are judged."""
     answer = client.post("/v1/runs", params={"name": name, **params}, content=body, headers=OCTETS)

@@ -24,11 +24,6 @@ WRONG_FROM = 75
 ROWS = [{"id": str(i), "response": f"It is {i:02}.", "sources": []} for i in range(1, 100)]
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> HistorySettings:
-    return HistorySettings(place=str(tmp_path / "history.db"))
-
-
 @contextmanager
 def served(place: HistorySettings, detector: Scorer) -> Iterator[TestClient]:
     app = create_app(ServerSettings(detectors=(), own_detectors={"scorer": detector}, history=place))

@@ -352,7 +352,10 @@ def test_errors_of_the_server_behind_go_on() -> None:
         assert ask(client).status_code == 504
     with client_of("overlap", proxy=ProxySettings(base_url="http://127.0.0.1:1/v1")) as client:
         answer = ask(client)
-        assert (answer.status_code, answer.json()["hint"]) == (502, "check that it runs, and its address (--proxy)")
+        assert (answer.status_code, answer.json()["hint"]) == (
+            502,
+            "its operator can check that it runs, and the address in --proxy",
+        )
 
 
 @pytest.mark.parametrize(

@@ -242,7 +242,8 @@ def _translated() -> Iterator[None]:
         raise Refused(504, "the chat server took too long", hint="it may answer later", retry_after=5) from None
     except httpx.HTTPError as error:
         problem = f"the chat server cannot be reached or broke off ({type(error).__name__})"
-        raise Refused(502, problem, hint="check that it runs, and its address (--proxy)") from None
+        hint = "its operator can check that it runs, and the address in --proxy"
+        raise Refused(502, problem, hint=hint) from None
 
 
 def choices_of(answer: Mapping[str, Any], field: str) -> list[dict[str, Any]]:
