@@ -184,6 +184,24 @@ def test_training_goes_on_from_an_earlier_classifier(folder: Path, tmp_path: Pat
     unload(model)
 
 
+def test_the_result_can_be_the_mean_of_the_weights_before_and_after(folder: Path, tmp_path: Path) -> None:
+    before = Tokens(folder, dtype="fp32")
+    options = TokenTraining(epochs=1, hidden=8)
+    for share in (0.0, 0.25):
+        model = load(folder / BACKBONE, dtype="fp32", kinds=("encoder",))
+        chosen = replace(options, initial_weight=share)
+        train_tokens(model, {"set": examples(60)}, chosen, out=tmp_path / str(share), start_from=before.scorer.head)
+        unload(model)
+    after, mean = (Tokens(tmp_path / name, dtype="fp32") for name in ("0.0", "0.25"))
+    for name, tensor in mean.scorer.head.tensors.items():
+        expected = 0.25 * before.scorer.head.tensors[name] + 0.75 * after.scorer.head.tensors[name]
+        np.testing.assert_allclose(tensor, expected, atol=1e-6)
+    weights = [dict(each.backbone().model.named_parameters()) for each in (before, after, mean)]
+    for name, tensor in weights[2].items():
+        assert tensor.allclose(0.25 * weights[0][name] + 0.75 * weights[1][name], atol=1e-6)
+    assert not all(weights[0][name].equal(weights[1][name]) for name in weights[0])
+
+
 def test_labels_of_whole_responses_alone_can_be_learned(tmp_path: Path) -> None:
     data = [replace(e, gold=Judgement(e.case.id, "human:a", e.gold.hallucination)) for e in examples(120)]
     trained = trained_tokens(tmp_path / "pairs", data, epochs=4)

@@ -76,7 +76,7 @@ def test_training_brings_questions_nearer_to_their_answers(model: Path) -> None:
         optimiser.step()
         optimiser.zero_grad()
         losses.append(float(computed.detach()))
-    assert len(losses) == 40, "every tenth step"
+    assert len(losses) == 100, "every fourth step"
     assert np.mean(losses[-5:]) < np.mean(losses[:5])
 
 
@@ -148,6 +148,10 @@ def test_a_detector_gets_one_for_other_languages(model: Path, tmp_path: Path, mo
     on = train_languages(out / OTHER_LANGUAGES / "encoder", tmp_path, out, tmp_path / "on", options)
     assert set(read) == {multilingual._LONG_SOURCES}
     assert Default(on).judge([right])[0].hallucination is not None, "it can be trained further"
+    averaged = replace(options, reader=replace(small, initial_weight=0.25))
+    fresh = tiny("bert", tmp_path / "fresh", tokenizer="unigram")
+    with pytest.raises(InputError, match="has not been trained for this before"):
+        train_languages(fresh, tmp_path, detector, tmp_path / "averaged", averaged)
     _damage_is_reported(out, english)
 
 

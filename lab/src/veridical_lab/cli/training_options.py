@@ -59,6 +59,15 @@ class EncoderOptions:
     ] = 30_000_000
     rate: EncoderRate = 1e-4
     batch_tokens: Annotated[int, Option(help="Tokens per optimiser step.", min=256)] = 3072
+    initial_weight: Annotated[
+        float,
+        Option(
+            help="How much the weights from before the training count in the result, which is the mean of both. With "
+            "0.25, an encoder that is trained further forgets less.",
+            min=0.0,
+            max=0.99,
+        ),
+    ] = 0.0
     parsed: Annotated[
         Path | None,
         Option(
@@ -77,6 +86,7 @@ class EncoderOptions:
             tokens=self.tokens,
             rate=self.rate,
             batch_tokens=self.batch_tokens,
+            initial_weight=self.initial_weight,
             bf16=self.bf16,
             seed=self.seed,
         )

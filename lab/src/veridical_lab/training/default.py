@@ -32,6 +32,7 @@ from veridical.inference.pairs import PairSettings
 from veridical.inference.saving import versions
 from veridical.io.files import write_whole
 from veridical.models.load import load
+from veridical.records.errors import InputError
 from veridical.records.types import Level
 from veridical_lab.detectors.export import export
 from veridical_lab.models.onnx_weights import restore_backbone
@@ -62,6 +63,8 @@ class DefaultTraining:
         tokens: Train on this many tokens. If you resume with a smaller number, training ends sooner.
         batch_tokens: Each step reads at most this many tokens.
         evaluate_tokens: Read this many tokens between two evaluations.
+        initial_weight: How much the weights from before the training count in the result, in [0, 1). Only for an
+            encoder that is trained further.
         curve: During training, evaluate the encoder on at most this many validation examples of each set.
         validation: Fit the regressions on at most this many validation examples of each set.
         languages: Use questions and paraphrases in these languages. Default: all languages in the data.
@@ -77,6 +80,7 @@ class DefaultTraining:
     tokens: int = 30_000_000
     batch_tokens: int = 3072
     evaluate_tokens: int = 2_000_000
+    initial_weight: float = 0.0
     curve: int = 40
     validation: int = 200
     languages: tuple[str, ...] | None = None
@@ -101,6 +105,7 @@ class DefaultTraining:
             batch_tokens=self.batch_tokens,
             tokens=self.tokens,
             evaluate_tokens=self.evaluate_tokens,
+            initial_weight=self.initial_weight,
             patience=1_000,
             label_smoothing=0.04,
             response_weight=1.4,
@@ -186,6 +191,11 @@ def train_encoder(
     if (Path(model) / DETECTOR).is_file():
         head = load_tokens(Path(model))[2]
         model = backbone_of(Path(model), out / _STAGES / "restored")
+    elif options.initial_weight:
+        raise InputError(
+            "the encoder has not been trained for this before, so its initial weights cannot count in the result",
+            hint="leave out --initial-weight",
+        )
     elif options.layers is not None:
         model = first_layers(model, options.layers, out / _STAGES / "pretrained")
     backbone = load(model, dtype="fp32", kinds=READERS)

@@ -54,7 +54,7 @@ _STATEMENTS = ("written_", "pawsx_")
 Right statements in other words get higher scores there than in English, and other sets have few of them.
 """
 _FALSE_ALARMS = 0.15
-_EVERY = 10  # steps between two with questions
+_EVERY = 4  # steps between two with questions
 _QUESTIONS = 8  # of such a step, in one language
 _OTHER_PASSAGES = 0.3  # weight of the loss that compares with windows of other passages
 _NEGATIVES = 4  # windows of the passage that do not have the answer

@@ -41,6 +41,9 @@ class TokenTraining:
         batch_tokens: Each step reads at most this many tokens, including padding.
         evaluations: Evaluate on the validation part this many times in each epoch.
         evaluate_tokens: If `tokens` is given, read this many tokens between two evaluations instead.
+        initial_weight: How much the weights from before the training count in the result, in [0, 1). The result is the
+            weighted mean of the weights before and after (Wortsman et al. 2022), which forgets less of what an earlier
+            training has learned.
         patience: Stop after this many evaluations without a better result.
         class_weights: Whether to give both classes of units the same total weight.
         label_smoothing: How far to move labels towards 0.5, from 0 to below 1.
@@ -79,6 +82,7 @@ class TokenTraining:
     batch_tokens: int = 4096
     evaluations: int = 1
     evaluate_tokens: int = 2_000_000
+    initial_weight: float = 0.0
     patience: int = 3
     class_weights: bool = False
     label_smoothing: float = 0.0
@@ -94,8 +98,8 @@ class TokenTraining:
     def __post_init__(self) -> None:
         if min(self.epochs, self.batch_tokens, self.evaluations, self.patience, self.validation_per_set) < 1:
             raise InputError(f"these options cannot be trained with: {self}", hint="counts of at least 1")
-        if not 0.0 <= self.label_smoothing < 1.0 or not 0.0 <= self.warmup < 1.0:
-            raise InputError("label_smoothing and warmup lie in [0, 1)")
+        if not all(0.0 <= fraction < 1.0 for fraction in (self.label_smoothing, self.warmup, self.initial_weight)):
+            raise InputError("label_smoothing, warmup and initial_weight lie in [0, 1)")
         if min(self.learning_rate, self.head_learning_rate) <= 0:
             raise InputError("the learning rates are not positive")
         if not self.contradiction_weight >= 0:

@@ -99,6 +99,7 @@ def train_tokens(
     training = _Training(model, data, options, out, start_from, validation, auxiliary_loss, progress)
     with eager_attention(model, options.pairs.max_tokens or 0):
         training.run(stop=stop, checkpoint_minutes=checkpoint_minutes)
+        training.average()
         return training.finish()
 
 
@@ -157,6 +158,7 @@ class _Training(TrainingLoop):
             share = float(np.mean(targets[np.isfinite(targets)] >= GOLD_THRESHOLD))
             self.class_weights = 0.5 / max(share, 1e-3), 0.5 / max(1 - share, 1e-3)
         self.network = TokenNetwork(self.runner, options, start_from)
+        self._initial = {name: t.detach().clone() for name, t in self.weights.items()} if options.initial_weight else {}
         if options.tokens is None:
             per_epoch = len(self._batches(0))
             steps, evaluate_every = per_epoch * options.epochs, max(1, per_epoch // options.evaluations)
@@ -309,7 +311,9 @@ class _Training(TrainingLoop):
     @property
     def identity(self) -> str:
         """A digest of everything that two runs must share to use the same checkpoint."""
-        options = asdict(self.options) | {"tokens": None}  # a training can be made longer or shorter
+        # a training can be made longer or shorter, and averaged afterwards
+        options = asdict(self.options) | {"tokens": None}
+        del options["initial_weight"]
         return digest_of([options, self.data_hash, self.model.hash])
 
     @property
@@ -320,6 +324,13 @@ class _Training(TrainingLoop):
     def set_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
         """Set the weights of the network."""
         self.network.set_weights(weights)
+
+    def average(self) -> None:
+        """Average the trained weights with the initial ones if the options say so."""
+        if self._initial:
+            share = self.options.initial_weight
+            self.set_weights({name: t.lerp(self._initial[name], share) for name, t in self.weights.items()})
+            self._of_best = {}
 
     def finish(self) -> Path:
         """Fit thresholds and calibration on the validation part, and write the classifier to its folder."""
