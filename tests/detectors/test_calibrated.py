@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,22 @@ def test_what_was_not_fitted_is_left_out_and_said(tmp_path: Path) -> None:
         "left out, because no labels were fitted: the scores of words",
         "left out, because no labels were fitted: coverage",
     )
+
+
+def test_words_that_only_say_where_a_sentence_is_wrong_keep_their_scores(tmp_path: Path) -> None:
+    class OfSentences(Fixed):
+        thresholds: Mapping[Level, float] = {Level.RESPONSE: 0.6, Level.SPAN: 0.15}
+
+    of_sentences = OfSentences(replace(RAW, sentences=(Verdict(Span(0, 10), 0.5),)))
+    detector = calibrated(tmp_path, {Level.RESPONSE: Scale(0.2, HALF)}, of_sentences)
+    assert detector.thresholds == {"response": 0.2, "span": 0.15}
+    (found,) = detector.judge([CASE])
+    assert found.verdicts == RAW.verdicts
+    assert [each.score for each in found.sentences] == [0.25]
+    assert not any("words" in note for note in found.notes)
+    assert check(CASE.response, CASE.sources, detector=[detector]).flagged
+    strict = calibrated(tmp_path / "strict", {Level.RESPONSE: Scale(0.4, HALF)}, of_sentences)
+    assert not check(CASE.response, CASE.sources, detector=[strict]).flagged, "the sentence decides"
 
 
 def test_without_a_score_for_the_response_words_without_a_verdict_are_still_judged(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -497,3 +499,30 @@ def test_a_short_answer_that_no_source_has_is_explained_by_the_passage_that_is_a
     judged = Judgement("1", "x", verdicts=(Verdict(Span(0, len(answer.rstrip("."))), 0.9),))
     verdict = explained(case, judged).verdicts[0]
     assert (verdict.reason, verdict.correction) == (reason, correction)
+
+
+def test_without_shared_words_the_sentence_that_is_closest_in_meaning_is_the_evidence() -> None:
+    text = "Water boils at a hundred degrees. Der Hund schläft. The sun is a star."
+    case = Case("1", "Cats purr softly.", (Source("a", text),))
+    judged = Judgement("1", "x", verdicts=(Verdict(Span(0, 16), 0.9),))
+    asked: list[tuple[str, list[str]]] = []
+
+    def most_similar(one: str, others: Sequence[str]) -> int:
+        asked.append((one, list(others)))
+        return 1
+
+    verdict = explained(case, judged, most_similar=most_similar).verdicts[0]
+    assert [piece.span.of(text) for piece in verdict.evidence] == ["Der Hund schläft."]
+    assert (verdict.label, verdict.reason) == (ABSENCE, "the closest passage has none of these words")
+    sentences = ["Water boils at a hundred degrees.", "Der Hund schläft.", "The sun is a star."]
+    assert asked == [("Cats purr softly.", sentences)]
+    assert not explained(case, judged).verdicts[0].evidence, "nothing says which sentence is meant"
+
+    explained(replace(case, response="The sun purrs."), judged, most_similar=most_similar)
+    many = " ".join(f"Number {i} is {i}." for i in range(65))
+    long = explained(replace(case, sources=(Source("a", many),)), judged, most_similar=most_similar)
+    assert len(asked) == 1, "not if a sentence shares words, nor for long sources"
+    assert long.verdicts[0].reason == "nothing in the sources is close to this"
+
+    single = explained(replace(case, sources=(Source("a", "Dogs bark."),)), judged).verdicts[0]
+    assert [piece.span for piece in single.evidence] == [Span(0, 10)], "the only sentence"

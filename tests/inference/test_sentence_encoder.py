@@ -44,3 +44,8 @@ def test_the_same_texts_are_read_once(encoder: SentenceEncoder, monkeypatch: pyt
 def test_a_reader_with_a_shared_prompt_embeds_texts_alike(encoder: SentenceEncoder) -> None:
     runner = PairRunner(TorchEngine(encoder.runner.model), attention="prefix")
     assert SentenceEncoder(lambda: runner).embed(TEXTS) == pytest.approx(encoder.embed(TEXTS), abs=1e-4)
+
+
+def test_the_most_similar_text_is_found(encoder: SentenceEncoder) -> None:
+    others = ["The bridge was opened in 1893.", "A small boat.", "The river rises slowly."]
+    assert [encoder.most_similar(text, others) for text in reversed(others)] == [2, 1, 0]

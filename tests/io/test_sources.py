@@ -101,6 +101,16 @@ def test_files_are_read(tmp_path: Path) -> None:
         as_sources(tmp_path / "missing.txt")
 
 
+def test_the_name_of_a_file_is_not_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert as_sources("Article.TXT")[0].text == "Article.TXT", "there is no such file"
+    (tmp_path / "Article.TXT").write_text("It is red.", "utf-8")
+    with pytest.raises(InputError, match=r"'Article\.TXT' is the name of a file, not its text") as caught:
+        as_sources(["It is tall.", "Article.TXT"])
+    assert caught.value.hint == "give Path('Article.TXT')"
+    assert as_sources("It is in Article.TXT\n")[0].text, "a text"
+
+
 def test_chunks_of_one_file_have_names_of_their_own_and_numbers_go_on() -> None:
     chunks = (ChainDocument(text, {"source": "a.pdf"}) for text in "xy")
     assert [source.id for source in as_sources(chunks)] == ["a.pdf", "a.pdf (2)"]

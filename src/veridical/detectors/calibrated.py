@@ -4,7 +4,7 @@
 folder only with the same detector, options and model. With any others, you get an error that names the difference.
 
 Scores of a level that was not fitted are left out of the judgements, because a raw score could be mistaken for a
-probability.
+probability. An exception are words that only say where a flagged sentence is wrong: they keep the detector's scores.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from veridical.metrics.calibrators import Isotonic, Platt
 from veridical.metrics.thresholding import with_response_scores
 from veridical.records.detector import Detector, DetectorContext, DetectorInfo, digest_of, fingerprint_of, info_of
 from veridical.records.errors import DataError, InputError, WireError
-from veridical.records.judging import judge_with_maps
+from veridical.records.judging import judge_with_maps, thresholds_of
 from veridical.records.spans import Span
 from veridical.records.spec import Spec
 from veridical.records.types import Case, Judgement, Level, Omission, Verdict, check_threshold
@@ -89,7 +89,8 @@ class Calibrated:
     """Gives any detector thresholds and probabilities fitted on your labels (`veridical calibrate`).
 
     There are four levels, each with its own fit: responses, content words, coverage and source words. If a level was
-    not fitted, its scores are left out and a note says so. You can see the fitted levels in `info.levels`.
+    not fitted, its scores are left out and a note says so. Words keep the detector's own scores and threshold if it also
+    scores sentences, because the sentences then decide what is flagged. You can see the fitted levels in `info.levels`.
 
     Args:
         path: The folder that `veridical calibrate` wrote, or its loaded content.
@@ -128,8 +129,10 @@ class Calibrated:
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """The threshold of each fitted level."""
-        return {level: scale.threshold for level, scale in self.fitted.scales.items()}
+        """The threshold of each fitted level, and the detector's own threshold for words if none was fitted."""
+        own = thresholds_of(self.detector)
+        words = {Level.SPAN: own[Level.SPAN]} if Level.SPAN in own else {}
+        return {**words, **{level: scale.threshold for level, scale in self.fitted.scales.items()}}
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what the scores depend on: the fitted scales and the fingerprint of the wrapped detector."""
@@ -163,7 +166,7 @@ class Calibrated:
     def calibrate(self, case: Case, raw: Judgement) -> Judgement:
         """Replace the raw scores in a judgement of `case` with fitted scores.
 
-        Scores of a level that was not fitted are left out, and a note says so.
+        Scores of a level that was not fitted are left out, except words in scored sentences, and a note says so.
         """
         scales, scored = self.fitted.scales, with_response_scores(raw)
         response, coverage = scales.get(Level.RESPONSE), scales.get(Level.COVERAGE)
@@ -171,9 +174,10 @@ class Calibrated:
         hallucination = scored.hallucination if response else None
         omission = scored.omission if coverage else None
         omissions = source.calibrate(raw.omissions) if source else ()
+        keeps_words = bool(response and raw.sentences)
         left_out = {
             "the score of the whole response": not response and scored.hallucination is not None,
-            "the scores of words": not span and bool(raw.verdicts),
+            "the scores of words": not span and not keeps_words and bool(raw.verdicts),
             "coverage": omission is None and not omissions and scored.omission is not None,
             "the scores of source words": omission is not None and not omissions and bool(raw.omissions),
         }
@@ -188,7 +192,7 @@ class Calibrated:
             by=self.name,
             hallucination=response.apply([hallucination])[0] if response and hallucination is not None else None,
             omission=coverage.apply([omission])[0] if coverage and omission is not None else None,
-            verdicts=span.calibrate(raw.verdicts) if span else (),
+            verdicts=span.calibrate(raw.verdicts) if span else raw.verdicts if keeps_words else (),
             sentences=response.calibrate(raw.sentences) if response else (),
             omissions=omissions,
             judged=judged,

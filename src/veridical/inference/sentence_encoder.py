@@ -54,6 +54,15 @@ class SentenceEncoder:
             return np.zeros((0, 0), dtype=np.float32)
         return self._known.get(tuple(texts), len(texts), lambda: self._embedded(texts))
 
+    def most_similar(self, text: str, others: Sequence[str]) -> int:
+        """Return the index of the text of `others` that is closest in meaning to `text`. They may be in any language.
+
+        Raises:
+            ValueError: `others` is empty.
+        """
+        (asked,) = self.embed([PASSAGE + text])
+        return int(np.argmax(self.embed([PASSAGE + other for other in others]) @ asked))
+
     def _embedded(self, texts: Sequence[str]) -> Floats:
         means = np.stack([states.response.mean(0) for states in self.runner.run(self.windows(texts))])
         return np.asarray(means / np.linalg.norm(means, axis=1, keepdims=True), dtype=np.float32)

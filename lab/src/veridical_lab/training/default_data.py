@@ -69,7 +69,7 @@ def part_of(
 
     A fifth of the sources get foreign sentences around them, so that a short premise becomes as long as a real source.
     Sets made from SNLI's captions follow the split of these captions, and pairs in other languages follow the split of
-    the English pairs from which they were translated.
+    the English pairs from which they were translated. Half of the written passages come without their question.
 
     Args:
         data: The folder with the public sets, each in a folder of its name.
@@ -97,6 +97,7 @@ def part_of(
         drawn = set(draw(sorted({str(example.document) for example in written})))
         sets[name] = [example for example in written if example.document in drawn]
     sets |= _written_in_languages(split, languages)
+    sets = {name: list(_without_questions(written, seed)) for name, written in sets.items()}
     if part == "train":
         for name in list(sets):
             sets |= contrasts(name, sets[name], seed)
@@ -154,6 +155,13 @@ def _written_in_languages(split: str, languages: Sequence[str] | None) -> Exampl
             if languages is None or language in languages:
                 sets.setdefault(f"{name}_{language}", []).append(example)
     return sets
+
+
+def _without_questions(examples: Iterable[Example], seed: int) -> Iterator[Example]:
+    """Leave out the questions of half of the documents, because many users have none."""
+    for example in examples:
+        is_asked = random.Random(f"{seed}\0{example.document}\0question").random() < 0.5
+        yield example if is_asked else replace(example, case=replace(example.case, question=None))
 
 
 def some(items: Iterable[_Item], most: int | None, seed: int) -> list[_Item]:

@@ -242,9 +242,15 @@ class Default:
         of_response, judgements = self._scored(cases)
         if self.reader is not None:
             judgements = self._with_reader(cases, of_response, judgements, self._reader_weight)
-        thresholds = thresholds_in_force(self)
+        thresholds, encoder = thresholds_in_force(self), self.sentence_encoder
         return [
-            explained(case, judgement, thresholds, contradicted=self.fitted.contradicted(of_response.get(i)))
+            explained(
+                case,
+                judgement,
+                thresholds,
+                contradicted=self.fitted.contradicted(of_response.get(i)),
+                most_similar=None if encoder is None else encoder.most_similar,
+            )
             for i, (case, judgement) in enumerate(zip(cases, judgements, strict=True))
         ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -28,6 +28,8 @@ from veridical.text.quantities import in_sentence
 
 __all__ = ["ABSENCE", "CONTRADICTION", "explained", "likely_label"]
 
+MostSimilar = Callable[[str, Sequence[str]], int]
+"""A function that returns the index of the text, of several, that is closest in meaning to the first argument."""
 _SURE = 0.85
 """A detector's probability of contradiction becomes a label only if it is at least this, or at most 1 minus this."""
 _PLAIN_REASONS = frozenset({"not in any source", "in no source", "not in the response"})  # replaced by our reasons
@@ -40,6 +42,7 @@ _NOTHING_NEAR = 1 / 3  # proportion of the weight of flagged words; with no more
 _FEW = 4  # words: a shorter text with nothing in common with the sources is not said to be absent from them
 _LISTED = 4  # most words that a reason lists
 _LONGEST_JSON = 200_000  # characters: paths in longer JSON are not looked for
+_COMPARED = 64  # most source sentences to compare by meaning, which takes time
 _QUOTE = 60  # most characters that a reason quotes
 
 
@@ -60,6 +63,7 @@ def explained(
     thresholds: Thresholds | None = None,
     *,
     contradicted: Sequence[tuple[Span, float]] = (),
+    most_similar: MostSimilar | None = None,
     done: bool = False,
 ) -> Judgement:
     """Add explanations to the flagged spans and the omissions of a judgement.
@@ -82,6 +86,7 @@ def explained(
         contradicted: Parts of the response. Each part comes with the probability in [0, 1] that, if it is unsupported,
             the sources contradict it rather than not mention it. This probability decides the label if comparing words
             does not.
+        most_similar: Finds the sentence that is closest in meaning, for words that no source sentence shares.
         done: Whether the detector explains its own findings. If so, only findings without a reason are explained here.
 
     >>> from veridical.records.types import Source
@@ -104,7 +109,7 @@ def explained(
     sources, response = index_of(tuple(source.text for source in case.sources)), index_of((case.response,))
     if not sources.sentences or not response.sentences:
         return judgement
-    explainer = _Explainer(case, sources, contradicted)
+    explainer = _Explainer(case, sources, contradicted, most_similar)
     explanations = explainer.explanations(response, [verdicts[i].span for i in flagged])
     for i, explanation in zip(flagged, explanations, strict=True):
         verdicts[i] = _with(verdicts[i], explanation)
@@ -159,9 +164,16 @@ def _joined(reason: str | None, addition: str | None) -> str | None:
 class _Explainer:
     """Explains flagged words of one response by its sources."""
 
-    def __init__(self, case: Case, sources: SentenceIndex, contradicted: Sequence[tuple[Span, float]]) -> None:
+    def __init__(
+        self,
+        case: Case,
+        sources: SentenceIndex,
+        contradicted: Sequence[tuple[Span, float]],
+        most_similar: MostSimilar | None,
+    ) -> None:
         self.case = case
         self.sources = sources
+        self.most_similar = most_similar
         self.contradicted = dict(sorted(contradicted))
         self.parts = list(self.contradicted)
 
@@ -218,6 +230,7 @@ class _Explainer:
             evidence = self._evidence([*contradiction.sentences, *closest], around)
             reason = self._placed(contradiction.reason, evidence)
             return _Explanation(evidence, CONTRADICTION, reason, contradiction.correction, contradiction.kind)
+        closest = closest or self._similar(flagged.sentence)
         label, reason = self._missing(flagged, values, closest)
         if label is None and not any(
             says_similar(flagged.sentence.tokens[i], self.sources.sentences[n]) for i in inside for n in closest[:1]
@@ -260,6 +273,13 @@ class _Explainer:
         text = self.case.source(evidence[0].source_id).text
         path = path_of(text, evidence[0].span) if len(text) <= _LONGEST_JSON else None
         return f"{reason} ({path})" if path else reason
+
+    def _similar(self, sentence: Sentence) -> list[int]:
+        """Return the source sentence that is closest in meaning, or nothing if this is not known."""
+        text, *texts = (each.span.of(each.text) for each in (sentence, *self.sources.sentences[: _COMPARED + 1]))
+        if len(texts) == 1:
+            return [0]
+        return [self.most_similar(text, texts)] if self.most_similar and len(texts) <= _COMPARED else []
 
     def _likely_label(self, span: Span) -> str | None:
         """Return the detector's label of the first part that overlaps `span`, if the detector is sure."""
