@@ -82,3 +82,10 @@ def test_what_no_source_has_is_not_turned_round() -> None:
     verdicts = explained(case, judged, contradicted=[(Span(41, len(response)), 0.05)]).verdicts
     assert {verdict.label for verdict in verdicts} == {"absence"}
     assert {verdict.kind for verdict in verdicts} <= {None, "addition"}
+
+
+def test_the_kind_of_a_whole_sentence_in_an_unknown_language_is_not_told() -> None:
+    response, source = "Paul legte Marie den Brief hin.", "Marie legte Paul den Brief hin."
+    assert explain(response, response, source=source).kind is None
+    english = "She does not write letters."
+    assert explain(english, english, source="She writes letters to Paul.").kind == "negation"

@@ -89,8 +89,8 @@ class Calibrated:
     """Gives any detector thresholds and probabilities fitted on your labels (`veridical calibrate`).
 
     There are four levels, each with its own fit: responses, content words, coverage and source words. If a level was
-    not fitted, its scores are left out and a note says so. Words keep the detector's own scores and threshold if it also
-    scores sentences, because the sentences then decide what is flagged. You can see the fitted levels in `info.levels`.
+    not fitted, its scores are left out and a note says so. If the detector scores sentences, words keep its own scores
+    and threshold, because sentences decide what is flagged. You can see the fitted levels in `info.levels`.
 
     Args:
         path: The folder that `veridical calibrate` wrote, or its loaded content.

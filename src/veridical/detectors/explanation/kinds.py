@@ -44,6 +44,7 @@ LEARNED = tuple(kind for kind in KINDS if kind not in (SIGN, REFERENCE))
 """The kinds that the regression tells apart, in the order of its weights."""
 
 _MODEL = "kinds.json"
+_BIAS = "bias"
 _OF_WHAT_IS_SAID = ("negation", "roles", "status", "scope", "order")  # what a source says, told wrongly
 _CLEAR = 0.4  # least probability of a kind that is told
 _CLOSEST = 2  # source sentences to compare with
@@ -65,13 +66,27 @@ def kind_of_error(
     """
     if not sources.closest(sources.weighted(sentence), 1):
         return None  # there is nothing to compare with
-    by_kind = probabilities(features(sources, sentence, parts))
+    values = features(sources, sentence, parts)
+    if not _knows_words(values):
+        return None
+    by_kind = probabilities(values)
     if label == CONTRADICTION:
         del by_kind[ADDITION]
     if label == ABSENCE:
         by_kind = {kind: p for kind, p in by_kind.items() if kind not in _OF_WHAT_IS_SAID}
     kind = max(by_kind, key=lambda name: by_kind[name])
     return kind if by_kind[kind] >= _CLEAR * sum(by_kind.values()) else None
+
+
+def _knows_words(values: Mapping[str, float]) -> bool:
+    """Check whether the regression knows a word of a sentence that is flagged as a whole, or some of it is not flagged.
+
+    It was fitted on English, and without a word that it knows, it is mostly wrong about whole sentences.
+    """
+    prefix = "whole word "
+    return f"whole {_BIAS}" not in values or any(
+        name.startswith(prefix) and name[len(prefix)].isalpha() and name in _weights() for name in values
+    )
 
 
 def probabilities(values: Mapping[str, float]) -> dict[str, float]:
@@ -116,7 +131,7 @@ def features(sources: SentenceIndex, sentence: Sentence, parts: Sequence[Span]) 
     forms = _forms(sentence)
     theirs = frozenset(token.form for passage in passages for token in passage.tokens)
     ours = frozenset(token.form for token in tokens)
-    found = {"bias", *(f"word {forms[i]}" for i in inside)}
+    found = {_BIAS, *(f"word {forms[i]}" for i in inside)}
     found |= {f"source {form}" for passage in passages[:1] for form in _forms(passage) if form not in ours}
     if not whole:
         found |= {f"new {forms[i]}" for i in inside if tokens[i].form not in theirs}
