@@ -50,7 +50,6 @@ def deliver(
         total: A function that returns the number of results, or None if it is not known.
     """
     from veridical.cli.progress import count_of
-    from veridical.io.serialization import encode
 
     outcomes: Counter[Outcome] = Counter()
     for_page: list[R] = []
@@ -66,6 +65,8 @@ def deliver(
                 show_count(outcomes.total())
 
     if output.json:
+        from veridical.io.serialization import encode
+
         for result in counted_results():
             sys.stdout.write(encode(result) + "\n")
             sys.stdout.flush()

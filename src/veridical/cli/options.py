@@ -234,9 +234,9 @@ class InputOptions(CaseFiles, ColumnOptions):
     @property
     def holds_cases(self) -> bool:
         """Whether the response is a file of cases."""
-        from veridical.io.rows import ENDINGS, ending_of
+        from veridical.io.files import ROW_ENDINGS, ending_of
 
-        return self.cases or ending_of(self.response) in ENDINGS
+        return self.cases or ending_of(self.response) in ROW_ENDINGS
 
     def check_outputs(self, *outputs: Path | None) -> None:
         """Check that no output would overwrite an input.
@@ -266,10 +266,11 @@ class InputOptions(CaseFiles, ColumnOptions):
         Raises:
             InputError: Sources are given beside a file of cases, or columns without such a file.
         """
-        from veridical.io.rows import read_cases
         from veridical.records.errors import InputError
 
         if self.holds_cases:
+            from veridical.io.rows import read_cases
+
             if self.sources or self.must_cover or self.perspective:
                 raise InputError(
                     f"{self.response} holds cases, so it takes no sources beside it", hint="put them into the cases"
@@ -289,11 +290,11 @@ class InputOptions(CaseFiles, ColumnOptions):
 
     def total(self) -> int | None:
         """Return the number of cases, or None if the cases can be read only once or not completely."""
+        if not self.holds_cases:
+            return 1
         from veridical.io.rows import RowReader
         from veridical.records.errors import InputError
 
-        if not self.holds_cases:
-            return 1
         if not self.response.is_file():
             return None
         reader = RowReader(self.response, self.form())

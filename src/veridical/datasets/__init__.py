@@ -92,11 +92,11 @@ def load_reader(name: str) -> Reader:
 
 def name_and_path(spec: str) -> tuple[str, str]:
     """Split "NAME:PATH" into the name of the data set and the path. A path alone is read as a file of rows."""
-    from veridical.io.rows import ENDINGS, ending_of
+    from veridical.io.files import ROW_ENDINGS, ending_of
 
     name, colon, path = spec.partition(":")
     file = Path(spec.partition("?")[0])
-    is_path = file.exists() or (not colon and ending_of(file) in ENDINGS)
+    is_path = file.exists() or (not colon and ending_of(file) in ROW_ENDINGS)
     return ("rows", spec) if name not in DATASETS and is_path else (name, path)
 
 

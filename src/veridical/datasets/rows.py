@@ -14,8 +14,9 @@ from urllib.parse import parse_qsl
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, read_rows, text_id
 from veridical.io.columns import LABELS
+from veridical.io.files import ROW_ENDINGS, ending_of
 from veridical.io.jsonl import refuse
-from veridical.io.rows import ENDINGS, Columns, RowForm, RowReader, SourceRow, ending_of
+from veridical.io.rows import Columns, RowForm, RowReader, SourceRow
 from veridical.io.serialization import TAG, decode
 from veridical.io.tables import objects_in
 from veridical.records.errors import DataError, InputError, UnknownNameError
@@ -242,7 +243,7 @@ def _files(path: Path, split: str | None) -> list[Path]:
         raise DataError("no such file or folder", path=path)
     files = {path.stem: path}
     if path.is_dir():
-        endings = [ending for ending in ENDINGS if ending != ".json"]  # in a folder, that describes the data
+        endings = [ending for ending in ROW_ENDINGS if ending != ".json"]  # in a folder, that describes the data
         files = {file.stem: file for file in sorted(path.iterdir()) if ending_of(file) in endings}
         if not files:
             raise DataError(

@@ -19,9 +19,17 @@ from veridical.io.serialization import TAG, decode, encode, tag_of
 from veridical.io.strict_json import parse
 from veridical.metrics.calibrators import Isotonic, Platt
 from veridical.metrics.thresholding import with_response_scores
-from veridical.records.detector import Detector, DetectorContext, DetectorInfo, digest_of, fingerprint_of, info_of
+from veridical.records.detector import (
+    Detector,
+    DetectorContext,
+    DetectorInfo,
+    digest_of,
+    fingerprint_of,
+    info_of,
+    thresholds_of,
+)
 from veridical.records.errors import DataError, InputError, WireError
-from veridical.records.judging import judge_with_maps, thresholds_of
+from veridical.records.judging import judge_with_maps
 from veridical.records.spans import Span
 from veridical.records.spec import Spec
 from veridical.records.types import Case, Judgement, Level, Omission, Verdict, check_threshold

@@ -17,7 +17,6 @@ from statistics import median
 from typing import Any
 
 from veridical.io.files import MAX_BYTES, decode_text, read_bytes
-from veridical.io.tables import DAMAGED_OFFICE_FILE, check_parts, excel_sheets
 from veridical.records.errors import DataError, MissingExtraError
 from veridical.text.superscripts import raised
 
@@ -75,6 +74,8 @@ def document_of(data: bytes, path: Path, *, encoding: str = "utf-8", max_charact
     if kind == ".pdf":
         document = _pdf(data, path, max_characters)
     elif kind in (".docx", ".xlsx"):
+        from veridical.io.tables import check_parts
+
         check_parts(data, path, len(data) + _MOST_GROWTH, hint="split it, or save it as text")
         document = (_docx if kind == ".docx" else _xlsx)(data, path, max_characters)
     elif kind in _HTML_ENDINGS:
@@ -193,6 +194,7 @@ def _docx(data: bytes, path: Path, max_characters: int) -> Document:
         from docx.opc.exceptions import PackageNotFoundError
     except ImportError:
         raise MissingExtraError("reading Word files", "documents") from None
+    from veridical.io.tables import DAMAGED_OFFICE_FILE
     from veridical.io.word import WordText
 
     try:
@@ -206,6 +208,8 @@ def _docx(data: bytes, path: Path, max_characters: int) -> Document:
 
 
 def _xlsx(data: bytes, path: Path, max_characters: int) -> Document:
+    from veridical.io.tables import excel_sheets
+
     notes: list[str] = []
 
     def lines() -> Iterator[str]:

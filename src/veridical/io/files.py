@@ -19,6 +19,8 @@ from veridical.records.errors import DataError, InputError, OutputError
 
 MAX_BYTES = 256 * 1024 * 1024
 STDIN = Path("-")
+ROW_ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".xlsx", ".parquet")
+"""The extensions of files of rows, which are read case by case."""
 
 _BOMS = (
     (b"\xff\xfe\x00\x00", "utf-32"),
@@ -35,6 +37,19 @@ _BINARY = {
     b"\xd0\xcf\x11\xe0": "an old office document",
     b"{\\rtf": "an RTF document",
 }
+
+
+def ending_of(path: str | Path) -> str:
+    """Return the file extension that determines how a file is read.
+
+    If the file ends in ".gz", this is the extension before ".gz".
+
+    >>> ending_of("rows.CSV.gz"), ending_of("a.parquet")
+    ('.csv', '.parquet')
+    """
+    name = Path(path).name.lower()
+    unpacked = name.removesuffix(".gz")
+    return ".gz" if unpacked != name and unpacked.endswith((".parquet", ".xlsx")) else Path(unpacked).suffix
 
 
 @contextmanager

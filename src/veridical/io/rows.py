@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from veridical.io.columns import LABELS, Columns, as_case, own_case, own_turns
 from veridical.io.conversations import named_messages
-from veridical.io.files import MAX_BYTES
+from veridical.io.files import MAX_BYTES, ending_of
 from veridical.io.json_values import JsonPlace, json_values
 from veridical.io.serialization import HALF_CHARACTER
 from veridical.io.strict_json import named
@@ -19,9 +19,8 @@ from veridical.io.tables import csv_table, parquet_table, xlsx_table
 from veridical.records.errors import DataError, InputError
 from veridical.records.types import Case
 
-__all__ = ["ENDINGS", "Columns", "Content", "RowForm", "RowReader", "SourceRow", "ending_of", "is_table", "read_cases"]
+__all__ = ["Columns", "Content", "RowForm", "RowReader", "SourceRow", "is_table", "read_cases"]
 
-ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".xlsx", ".parquet")
 _TABLES = (".csv", ".tsv", ".tab", ".xlsx", ".parquet")
 
 Content: TypeAlias = "Mapping[str, Any] | DataError"
@@ -58,19 +57,6 @@ class SourceRow:
     content: Content
     text: str | None = None
     json: JsonPlace | None = None
-
-
-def ending_of(path: str | Path) -> str:
-    """Return the file extension that determines how a file is read.
-
-    If the file ends in ".gz", this is the extension before ".gz".
-
-    >>> ending_of("rows.CSV.gz"), ending_of("a.parquet")
-    ('.csv', '.parquet')
-    """
-    name = Path(path).name.lower()
-    unpacked = name.removesuffix(".gz")
-    return ".gz" if unpacked != name and unpacked.endswith((".parquet", ".xlsx")) else Path(unpacked).suffix
 
 
 def is_table(path: str | Path) -> bool:

@@ -13,8 +13,8 @@ from veridical.history.records import NotKeptError, Row, UnavailableError
 from veridical.history.store import History
 from veridical.history.writing import search_text
 from veridical.io.columns import LABELS
-from veridical.io.files import check_encoding
-from veridical.io.rows import ENDINGS, Columns, RowForm, RowReader, SourceRow, ending_of
+from veridical.io.files import ROW_ENDINGS, check_encoding, ending_of
+from veridical.io.rows import Columns, RowForm, RowReader, SourceRow
 from veridical.io.serialization import encode
 from veridical.records.errors import DataError, InputError, VeridicalError
 from veridical.server.observation import log
@@ -32,8 +32,8 @@ def check_file(name: str, form: dict[str, Any]) -> None:
     Raises:
         InputError: The file is of another kind, or the encoding or delimiter is not possible.
     """
-    if ending_of(name) not in ENDINGS:
-        hint = f"one of {', '.join(ENDINGS)} (text files may be gzipped: .csv.gz)"
+    if ending_of(name) not in ROW_ENDINGS:
+        hint = f"one of {', '.join(ROW_ENDINGS)} (text files may be gzipped: .csv.gz)"
         raise InputError(f"the ending of {name!r} is not of a file of rows", hint=hint)
     check_encoding(form.get("encoding") or "utf-8")
 

@@ -13,8 +13,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from veridical.metrics.ranking import roc_auc
-from veridical.metrics.thresholding import pairs
 from veridical.records.detector import Detector
 from veridical.records.judging import judge, thresholds_in_force
 from veridical.records.spans import Span
@@ -102,6 +100,9 @@ def best_weight(examples: Sequence[Example], scored: Sequence[tuple[Judgement, J
     Returns:
         A multiple of 0.1 in [0, 1]. None if all responses have the same label.
     """
+    from veridical.metrics.ranking import roc_auc
+    from veridical.metrics.thresholding import pairs
+
     labels, sentences = [], []
     for example, (own, read) in zip(examples, scored, strict=True):
         rows = pairs(Level.RESPONSE, example, own)

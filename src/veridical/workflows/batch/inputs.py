@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from veridical.io.rows import ENDINGS, RowForm, RowReader, SourceRow, ending_of, is_table
+from veridical.io.files import ROW_ENDINGS, ending_of
+from veridical.io.rows import RowForm, RowReader, SourceRow, is_table
 from veridical.records.errors import DataError, InputError
 from veridical.records.types import Case
 
@@ -63,20 +64,20 @@ class ShardRange:
 
 
 def input_paths(given: Sequence[Path]) -> list[Path]:
-    """List the files to read. In place of a folder, list its files that end in one of `ENDINGS`, sorted by name.
+    """List the files to read. In place of a folder, list its files that end in one of `ROW_ENDINGS`, sorted by name.
 
     Raises:
         DataError: A file is missing or has another ending, or a folder contains no files with these endings.
     """
     paths: list[Path] = []
     for path in given:
-        inside = sorted(file for file in path.iterdir() if ending_of(file) in ENDINGS) if path.is_dir() else [path]
+        inside = sorted(file for file in path.iterdir() if ending_of(file) in ROW_ENDINGS) if path.is_dir() else [path]
         if not inside:
-            raise DataError("a folder without rows", path=path, hint=f"files that end in {', '.join(ENDINGS)}")
+            raise DataError("a folder without rows", path=path, hint=f"files that end in {', '.join(ROW_ENDINGS)}")
         paths += inside
     for path in paths:
-        if ending_of(path) not in ENDINGS:
-            hint = f"one of {', '.join(ENDINGS)} (text files may be gzipped: .csv.gz)"
+        if ending_of(path) not in ROW_ENDINGS:
+            hint = f"one of {', '.join(ROW_ENDINGS)} (text files may be gzipped: .csv.gz)"
             raise DataError(f"the ending {path.suffix!r} is not of a file of rows", path=path, hint=hint)
         if not path.is_file():
             raise DataError("no such file", path=path, hint="check the path")
