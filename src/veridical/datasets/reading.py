@@ -1,7 +1,8 @@
 """Read the rows of published data files, with their line numbers.
 
-All readers use two things from this module. A `Row` raises an error with the file and the line if a field is missing or
-wrong. `read_rows` raises the error of a bad row or passes it to `on_bad`, and checks that no id occurs twice.
+`Row` reads the fields of one record, and raises an error with the file and the line if a field is missing or wrong.
+`read_rows` makes examples from rows, and checks that no id occurs twice. It raises the error of a bad row, or passes
+the error to `on_bad`.
 """
 
 from __future__ import annotations
@@ -206,10 +207,10 @@ def jsonl_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
 
 
 def object_rows(path: Path, line: int, number: int, value: object, on_bad: OnBad, *, escapes: bool) -> Iterator[Row]:
-    """Yield `value` as a row.
+    """Yield `value` as a row if it is a JSON object, and treat any other value as a bad row.
 
-    A value that contains half of a surrogate pair is treated as a bad row. Such halves occur because JSON can write
-    them as `\\u` escapes.
+    A value with half of a surrogate pair is a bad row, too. JSON can write such halves as `\\u` escapes, so they are
+    only looked for if `escapes` is set.
     """
     try:
         if escapes:

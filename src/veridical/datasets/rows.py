@@ -110,7 +110,7 @@ class Labels:
         return float(bool(texts & {*HALLUCINATED}))
 
     def remarks(self, path: str | Path) -> list[str]:
-        """List the labels that were read as supported in one line, if there are several of them.
+        """Return one line that lists the labels read as supported, or [] if there are fewer than two of them.
 
         Raises:
             DataError: All labels were read as supported, so that `hallucinated` may be misspelt.
@@ -133,7 +133,7 @@ def _texts(value: Any) -> set[str]:
 
 
 def _is_turned(row: Row, case: Case, value: Any) -> bool:
-    """Check whether a label is 1 or 0 in a row like those of MiniCheck and LLM-AggreFact, where 1 means supported."""
+    """Check whether a row with the label 0 or 1 looks like MiniCheck or LLM-AggreFact, where 1 means supported."""
     return "doc" in row.values and row.values.get("claim") == case.response and not _texts(value).isdisjoint("01")
 
 
@@ -264,7 +264,7 @@ class _OwnRow(Row):
 
 @contextmanager
 def _hint_on_specs() -> Iterator[None]:
-    """Change the hints of errors so that they name columns in the spec of the data, and not the options of commands."""
+    """Replace command-line options in the hints of errors by the spec that names the columns of the data."""
     try:
         yield
     except InputError as error:

@@ -26,10 +26,10 @@ def document_of(example: Example) -> str:
 def split_by_document(
     examples: Iterable[Example], fractions: Mapping[str, float] = FRACTIONS, *, seed: int = 0
 ) -> dict[str, list[Example]]:
-    """Assign examples to splits, in their order, so that all examples of a document are in the same split.
+    """Split examples so that all examples of a document are in the same split. Each split keeps their order.
 
     The split of a document depends only on `seed` and on the name of the document (SHA-256), so it does not change if
-    you add or reorder other documents. The fractions are fractions of the documents, and hold only approximately.
+    you add or reorder other documents. `fractions` are proportions of the documents, and hold only approximately.
 
     Raises:
         InputError: A fraction lies outside [0, 1], or the fractions do not sum to 1.
@@ -48,7 +48,7 @@ def split_by_document(
 
 
 def content_hash(examples: Iterable[Example | Case]) -> str:
-    """Hash a set of examples or cases with SHA-256, in hexadecimal digits. Their order does not matter.
+    """Return the SHA-256 hash of a set of examples or cases, in hexadecimal digits. Their order does not matter.
 
     The hashes of their JSON documents are added up modulo 2**256, so that memory does not grow. The sum is then hashed
     together with the number of documents.

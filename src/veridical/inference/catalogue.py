@@ -44,8 +44,7 @@ class Checkpoint:
         onnx: Whether its publisher offers an ONNX file, which runs without torch.
         figures: The publisher's measurements. "" if they are only in the source.
         source: Where the measurements are published.
-        inside: Another repository that the checkpoint needs. Those of its files that have a hash in the list go into a
-            subfolder.
+        inside: Another repository that the checkpoint needs. Its files with a hash in the list go into a subfolder.
     """
 
     part: Part

@@ -35,7 +35,7 @@ def render_chat(tokenizer: Any, messages: Sequence[tuple[str, str]]) -> tuple[st
             return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
         except VeridicalError:
             raise
-        except Exception as error:  # a template is a program of strangers and can fail in any way
+        except Exception as error:  # a template is foreign code and can fail in any way
             raise InputError(
                 f"the tokenizer's chat template does not take these messages: {str(error) or type(error).__name__}",
                 hint="another order of roles, or a model whose template takes it",

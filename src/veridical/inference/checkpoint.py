@@ -119,7 +119,7 @@ def parse_config(folder: Path) -> dict[str, Any]:
 
 
 def role_of(name: str) -> Role | None:
-    """Tell which role the name of a class stands for, or None if the name does not say.
+    """Return the role that the name of a class stands for, or None if the name does not tell.
 
     The roles are "entailment", "neutral", "contradiction" and "unsupported". Letter case and prefixes are ignored.
 

@@ -1,7 +1,7 @@
 """Read a tokenizer from `tokenizer.json` without transformers.
 
-The class here has only the methods that are needed to read pairs. If its method `matches` returns True, it gives the
-same ids, offsets and segment ids as the Hugging Face class.
+`FastTokenizer` has only the methods that are needed to encode pairs. If `FastTokenizer.matches` returns True, the ids,
+offsets and segment ids are the same as those of the Hugging Face class.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ class FastTokenizer:
             text: One text, or several.
             text_pair: The second text of a pair.
             add_special_tokens: Whether to add special tokens around the text.
-            split_special_tokens: Whether to read special tokens that are written out in the text as plain characters.
+            split_special_tokens: Whether a special token that occurs in the text, such as "</s>", is read as plain
+                characters.
 
         Returns:
             "input_ids", "token_type_ids" and "offset_mapping": a list each for one text, lists of lists for several.
@@ -118,7 +119,7 @@ class FastTokenizer:
         backend = self._backend
         if not split_special_tokens:
             written = f"{text if one else ' '.join(text)} {text_pair or ''}".lower()
-            if any(token in written for token in self._special):  # only then: making it takes as long as loading this
+            if any(token in written for token in self._special):  # the markup backend is slow to make
                 backend = self._markup_backend
         try:
             encodings = backend.encode_batch(batch, add_special_tokens=add_special_tokens)

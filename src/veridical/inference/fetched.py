@@ -71,7 +71,7 @@ class Fetched:
 
     @property
     def bytes(self) -> int:
-        """The size of those of its files that exist, in bytes."""
+        """The total size in bytes of the model's files that exist."""
         return sum(path.stat().st_size for name in self.files if (path := self.folder / name).is_file())
 
 
@@ -144,7 +144,7 @@ def verify(model: Fetched) -> list[str]:
 class Plan:
     """Lists the files of a model for `fetch` to download.
 
-    `files` has the repository, the commit and the hub's file for each path in the folder of the model.
+    `files` maps each path in the model's folder to the repository, the commit and the hub's file to download.
     """
 
     repository: str

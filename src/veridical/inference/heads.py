@@ -22,7 +22,7 @@ States = NDArray[np.float32]
 Floats = NDArray[np.float64]
 POOLINGS = ("max", "mean")
 WHOLES = ("state", "both")
-_FARTHEST = 5.0  # deviations; a feature that hardly varied in training must not decide alone
+_FARTHEST = 5.0  # standard deviations; a feature that hardly varied in training must not decide alone
 _ARRAYS = ("mean", "scale", "weights", "intercept")
 
 
@@ -38,7 +38,7 @@ class HeadSettings:
         contradiction: Whether a head tells if the sources contradict the response or say nothing about it.
         whole: What the heads for the whole response read: "state" for the response's own state, or "both" for this
             state and the mean of its tokens' states.
-        whole_hidden: How many hidden units the tanh layer has that these heads share. With 0, the heads are linear.
+        whole_hidden: The number of hidden units in the tanh layer that these heads share. With 0, the heads are linear.
     """
 
     unit: Literal["word", "token"] = "word"
@@ -124,8 +124,8 @@ class PairHead:
     def whole_logits(self, whole: States, tokens: States, features: States | None) -> tuple[float, float]:
         """Compute the two logits of a whole response.
 
-        The first one says how likely the response is to be hallucinated. The second one says how likely the sources are
-        to contradict a hallucinated response, and is NaN if there is no contradiction head.
+        The first one is the log-odds that the response is hallucinated. The second one is the log-odds that the sources
+        contradict the response, given that it is hallucinated. It is NaN if there is no contradiction head.
 
         Args:
             whole: The state of the whole response. *Shape:* (width,)
@@ -159,10 +159,10 @@ class LogisticLayer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearClassifier:
-    """A linear classifier, which computes weights @ ((row - mean) / scale) + intercept.
+    """A linear classifier of standardised features, which computes weights @ ((row - mean) / scale) + intercept.
 
-    A missing value (NaN) is replaced by the mean, and values are limited to five deviations from the mean. All arrays
-    have the *shape* (features,), except `intercept`, which has (1,).
+    A missing value (NaN) is replaced by the mean, and values are clipped at five standard deviations from the mean. All
+    arrays have the *shape* (features,), except `intercept`, which has (1,).
     """
 
     mean: Floats
@@ -172,7 +172,7 @@ class LinearClassifier:
 
     @classmethod
     def standardising(cls, rows: Floats) -> LinearClassifier:
-        """Build a classifier with the means and deviations of `rows`, and with weights of 0.
+        """Build a classifier with the means and standard deviations of `rows`, whose weights are still 0.
 
         *Shape:* `rows` is (n, features).
         """
@@ -184,9 +184,9 @@ class LinearClassifier:
         return cls(mean, np.where(deviation > 1e-9, deviation, 1.0), zero, np.zeros(1))
 
     def standardise(self, rows: Floats) -> Floats:
-        """Compute how many deviations each value lies from the mean, limited to the range from -5 to 5.
+        """Subtract `mean`, divide by `scale`, and clip the results to [-5, 5].
 
-        A missing value gives 0.
+        A missing value (NaN) gives 0. The result has the shape of `rows`.
         """
         values: Floats = np.clip(np.nan_to_num((rows - self.mean) / self.scale, nan=0.0), -_FARTHEST, _FARTHEST)
         return values
@@ -197,9 +197,9 @@ class LinearClassifier:
         return parts
 
     def decide(self, rows: Floats) -> Floats:
-        """Compute the signed distance of each row from the boundary, in the unit of the loss.
+        """Compute the decision value of each row, which is above 0 for hallucinated. *Shape:* (rows,)
 
-        A positive distance means hallucinated.
+        Its unit is that of the loss in training, for example log-odds for the logistic loss.
         """
         distance: Floats = self.standardise(rows) @ self.weights + self.intercept[0]
         return distance

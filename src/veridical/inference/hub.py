@@ -1,8 +1,8 @@
 """List the files of a model on a Hugging Face hub or a mirror, and download them. Interrupted downloads can be resumed.
 
 This module uses only the standard library, because huggingface_hub does not check hashes and discards the downloads of
-interrupted processes. You can set `HF_ENDPOINT` to a mirror and `HF_TOKEN` to a key for gated models. Proxies are set
-by the usual variables.
+interrupted processes. You can set `HF_ENDPOINT` to a mirror and `HF_TOKEN` to a key for gated models. Proxies come from
+the usual variables, such as `HTTPS_PROXY`.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Hub:
         *,
         start: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Pass the body of `url` to `write`, from the byte `start()` on. Try again after a failure that may pass."""
+        """Pass the body of `url` to `write`, from the byte `start()` on. Retry after temporary failures."""
         failures = 0
         while True:
             before = start()

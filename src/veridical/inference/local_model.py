@@ -1,4 +1,4 @@
-"""Describe a model with its tokenizer, and read from its configuration how many tokens it can read at once.
+"""Describe a model with its tokenizer, and read its kind and context length from its configuration.
 
 To load a model with torch, use `load`.
 """
@@ -79,7 +79,7 @@ class LocalModel:
 
     @property
     def padding_token(self) -> int:
-        """The token that fills up short rows. No position attends to it."""
+        """The id of the token that pads short rows. No position attends to padding."""
         ids = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id)
         return next((int(token) for token in ids if token is not None), 0)
 
@@ -120,13 +120,13 @@ def positions_of(config: Any, tokenizer: Any) -> int:
 
 
 def first_position(config: Any) -> int:
-    """Return the number of the first position. Some architectures start counting after the padding index."""
+    """Return the position id of the first token. Some architectures start at the id of the padding token plus 1."""
     text = config.get_text_config()
     return int(text.pad_token_id) + 1 if text.model_type in _BEHIND_PADDING else 0
 
 
 def reads_any_length(config: Any) -> bool:
-    """Check whether a model uses only the distances between tokens, so that it can read any number of tokens."""
+    """Check whether a model has only relative positions, so that it can read any number of tokens."""
     return config.model_type in ("t5", "mt5", "umt5") or getattr(config, "position_biased_input", True) is False
 
 

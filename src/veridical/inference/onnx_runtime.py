@@ -32,7 +32,7 @@ PRECISIONS = tuple(FILES)
 PUBLISHED = "onnx/model.onnx"
 """Where publishers put the ONNX file of a checkpoint, in fp32."""
 KEPT = "kept"
-"""The name of the input that tells which tokens to return the states of, by position. *Shape:* (tokens,)"""
+"""The name of the input that lists the positions of the tokens whose states are returned. *Shape:* (tokens,)"""
 _ERRORS_ONLY = 3
 
 
@@ -74,8 +74,8 @@ class OnnxEngine:
     """An engine (`pair_runner.Engine`) that computes in an ONNX session. `model` only provides the configuration.
 
     Each row runs alone and contains windows of only one case, so nothing is padded and no case changes the scores of
-    another. Otherwise cases would affect each other in int8, because rounding differs from batch to batch and can move
-    a number to the next of its 255 steps.
+    another. In int8, cases that share a batch would affect each other, because rounding depends on the batch and can
+    move a number to the next of its 255 steps.
     """
 
     alone = True
@@ -118,7 +118,7 @@ class OnnxEngine:
 def open_session(data: bytes | str) -> Any:
     """Open a session for an ONNX file, from its content or its path.
 
-    A row is computed on all `threads`. Several rows can be computed at the same time, on the same threads.
+    Each row runs on as many threads as `threads()` returns. Rows that run at the same time share these threads.
     """
     onnxruntime = import_without_telemetry("onnxruntime")
     options = onnxruntime.SessionOptions()

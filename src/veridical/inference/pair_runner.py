@@ -26,7 +26,7 @@ ATTENTIONS = ("full", "prefix")
 _BATCH_TOKENS = {"cpu": 1024}  # on a CPU larger batches only cost memory traffic
 _OTHER_BATCH_TOKENS = 65536
 _ROW_TOKENS = 768  # of a prompt with its responses
-# architectures that take positions and any mask, and add nothing of their own to either
+# architectures that accept position ids and any attention mask, and use both unchanged
 _SHARE_PROMPTS = frozenset(
     {"bert", "camembert", "electra", "gpt2", "llama", "mpnet", "qwen2", "roberta", "xlm-roberta"}
 )
@@ -34,7 +34,9 @@ _SHARE_PROMPTS = frozenset(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Rows of windows, laid out for a model. The windows of a row share its prompt.
+    """Rows of windows, laid out for a model.
+
+    The windows of a row share its prompt. A place is an index into a row.
 
     Attributes:
         ids: The token ids, with padding after the end of each row. *Shape:* (rows, width)
@@ -45,7 +47,7 @@ class Batch:
         allowed: Whether each place may attend to each other place. None if each token sees its whole row. *Shape:*
             (rows, width, width)
         starts: For each row, the place of each window's first response token.
-        wholes: For each row, the place where each window has the state of its whole response.
+        wholes: For each row, the place of each window whose state represents the whole response.
         wanted: For each window of each row, the places whose states are needed, in order.
     """
 
@@ -170,7 +172,8 @@ class PairRunner:
     def _computed(self, windows: Sequence[Window]) -> Iterator[tuple[list[int], Batch, Floats]]:
         """Compute the batches, and yield the indices of the windows, the batch and the states.
 
-        Several batches are computed at a time, unless there are only few: the engine computes each on all its threads.
+        Several batches run at the same time if there are at least two per thread. Fewer batches run one after another,
+        because the engine can use all its threads for a single batch.
         """
 
         def compute(rows: list[list[int]]) -> tuple[list[int], Batch, Floats]:
@@ -252,10 +255,10 @@ class PairRunner:
         return Batch(ids, types, positions if self.shares_prompts else None, filled, allowed, starts, wholes, wanted)
 
     def _whole(self, window: Window, start: int) -> int:
-        """Return the place whose state stands for the whole response, because it sees all of the response.
+        """Return the place whose state represents the whole response, because it attends to all of the response.
 
-        With "full" attention, this is the first place. Otherwise, it is the token behind the response in an encoder, if
-        there is one, or else the last token of the response.
+        With "full" attention, this is the first place. With "prefix" attention, it is the token after the response if
+        the model is an encoder that adds one, and otherwise the last token of the response.
         """
         if self.attention == "full":
             return 0

@@ -1,8 +1,9 @@
-"""Present cases as pairs (prompt with the sources, response) to models that read both at once.
+"""Encode cases as pairs (prompt with the sources, response) for models that read both in one sequence.
 
-The prompt is tokenised once for all responses that share it. If a pair is too long, it is read in windows. A window
-contains a part of the response, the instructions of the prompt, and as much of the sources as fits. You can choose to
-read all sources, window after window, or only the sentences that share most words with the response.
+The prompt is tokenised once for all responses that share it. A pair that is too long is split into windows. Each window
+contains a part of the response, the instructions of the prompt, and as much of the sources as fits.
+`PairSettings.evidence` chooses whether the windows cover all sources, or only the sentences that share most words with
+the response.
 """
 
 from __future__ import annotations
@@ -39,12 +40,11 @@ _GROUPS = 64  # most groups of parts with evidence of their own, as long as ther
 
 @dataclass(frozen=True, slots=True)
 class PairSettings:
-    """Settings for presenting a case to the model.
+    """Settings for encoding a case for the model.
 
     Attributes:
         template: The prompt template (`veridical.inference.template`), without the response.
-        max_tokens: A window has at most this many tokens. The smallest value is 32. Default: as many as the model has
-            positions.
+        max_tokens: The highest number of tokens in a window, 32 or more. Default: as many as the model has positions.
         evidence: "relevant" reads one window of the source sentences that share most words with the response, where
             rare words count more. "all" reads windows over all sources, which overlap by a sentence.
         sources: Whether the model sees the sources. If not, it judges only by the response, question and history.
@@ -84,9 +84,9 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class PairForm:
-    """How a model reads two texts as a pair.
+    """Describes how a model joins two texts into one sequence.
 
-    The form consists of the special tokens around and between the texts, and the segment id of the second text.
+    The form consists of the special tokens before, between and after the texts, and the segment id of the second text.
     """
 
     before: list[int]
@@ -186,8 +186,8 @@ class PairEncoder:
         Args:
             cases: The cases to encode.
             group: How many responses to the same prompt share their evidence, so that they can share a pass.
-            neighbours: Whether neighbouring sentences of a response also share their evidence, if sentences are read
-                separately. `_NEIGHBOURS` sentences do. In very long responses, more of them share it, as long as enough
+            neighbours: Whether neighbouring sentences of a response also share their evidence, `_NEIGHBOURS` at a time,
+                if sentences are read separately. In very long responses, more sentences share it, as long as enough
                 room is left for the evidence.
         """
         tokenised = tokenize_texts(self.model.tokenizer, [case.response for case in cases])
@@ -277,9 +277,10 @@ class PairEncoder:
         return prompt
 
     def _evidence(self, prompt: _Prompt, wanted: Sequence[Mapping[str, int]], count: int) -> list[NDArray[np.int64]]:
-        """Choose tokens of the prompt, by index, for each window, beside parts of responses of up to `count` tokens.
+        """Choose the tokens of the prompt for each window, and return their indices.
 
-        Each item of `wanted` counts the stems of content words. The items take turns to choose pieces of the sources.
+        Each window also needs room for `count` tokens of a response. Each item of `wanted` counts the stems of content
+        words, and the items take turns to choose the piece of the sources that shares most of them.
         """
         room = self._room - count
         if len(prompt.ids) <= room:

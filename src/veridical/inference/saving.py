@@ -49,7 +49,9 @@ def make_folder(folder: str | Path) -> Path:
 
 
 def check_folder(folder: str | Path) -> None:
-    """Check before long work that files can be written to `folder`, or that it can be made. Nothing is left behind.
+    """Check that files can be written to `folder`, or to its closest existing parent if `folder` is missing.
+
+    Call this before long work. It leaves no files behind.
 
     Raises:
         OutputError: The folder cannot be written.

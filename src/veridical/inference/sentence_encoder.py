@@ -55,7 +55,9 @@ class SentenceEncoder:
         return self._known.get(tuple(texts), len(texts), lambda: self._embedded(texts))
 
     def most_similar(self, text: str, others: Sequence[str]) -> int:
-        """Return the index of the text of `others` that is closest in meaning to `text`. They may be in any language.
+        """Return the index in `others` of the text whose embedding has the highest cosine similarity to that of `text`.
+
+        The texts may be in different languages.
 
         Raises:
             ValueError: `others` is empty.

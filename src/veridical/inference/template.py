@@ -132,9 +132,9 @@ class Placed:
 class Rendered:
     """The whole text of a model's input, and the places of the response (always at the end) and of each source.
 
-    The text may contain special tokens that are written out, such as "</s>". If `markup` is set, they are read as
-    special tokens outside the spans of `literal`, which are the sources, the response and chat messages. In all other
-    cases, they are plain characters.
+    A special token that occurs in the text, such as "</s>", is read as plain characters unless `markup` is set. If
+    `markup` is set, it is read as the special token, except inside the spans of `literal` (the sources, the response
+    and chat messages).
     """
 
     text: str
@@ -206,7 +206,7 @@ def render(
 
 
 def _fill(case: Case, template: Template, pieces: Sequence[Piece]) -> tuple[str, list[Placed]]:
-    """Fill in the text before the response, without lines with an empty field. Also return where the sources are."""
+    """Fill in a template up to the response, without lines whose field is empty. Return the text and its sources."""
     values = {
         "question": case.question or "",
         "history": "\n".join(f"{turn.speaker}: {turn.text}" for turn in case.history),

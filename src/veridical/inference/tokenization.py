@@ -46,11 +46,11 @@ class Tokens:
 def special_tokens(model: LocalModel) -> SpecialTokens:
     """Find the special tokens that the model expects around a text.
 
-    Most models expect the tokens that their tokenizer adds. If the tokenizer of a decoder adds none, its begin-of-text
-    token is put before the text, if there is one.
+    Most models expect the tokens that their tokenizer adds. A decoder expects no token after the text. If its tokenizer
+    adds none before the text, the begin-of-text token is used, if there is one.
 
-    The decoder of an encoder-decoder reads its start token first, and then the token that generation forces, such as a
-    language token. If generation forces no token, the tokens that the tokenizer puts before a text follow instead.
+    The decoder of an encoder-decoder first reads its start token. The token that generation forces (such as a language
+    token) follows, or else the tokens that the tokenizer puts before a text.
     """
 
     def token_id(name: str) -> int | None:
@@ -127,7 +127,7 @@ def _tokenised(tokenizer: Any, texts: Sequence[str], markup: bool) -> list[Token
 
 
 def response_spans(response: str, offsets: Sequence[tuple[int, int]]) -> tuple[Span | None, ...]:
-    """Find the characters of a response that each of its tokens stands for.
+    """Find the span of characters that each token of a response stands for.
 
     A token without characters gets None. If several tokens share a character (such as an emoji that is split into
     bytes), each of them gets the span of this character. A character that the tokenizer drops is added to the token

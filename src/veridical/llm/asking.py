@@ -66,10 +66,10 @@ class Asking:
 
 
 def _is_cut(request: Request, outcome: Reply | Failure) -> bool:
-    """Check whether a reply ended at its limit before an answer began.
+    """Check whether a reply was cut at `max_tokens` before its answer began.
 
-    This is so if the whole reply is reasoning. It is also so if the reply should be Yes or No and is neither, because
-    the tag that opens the reasoning may be lost.
+    The reply then consists only of reasoning. If the request allows only a single word (`WORD`), it is enough that the
+    reply says neither Yes nor No, because the tag that opens the reasoning may be missing.
     """
     if isinstance(outcome, Failure):
         return outcome.kind == "cut"

@@ -15,9 +15,10 @@ Prices = tuple[float, float]  # money per million prompt tokens and per million 
 
 
 def most_tokens(request: Request) -> tuple[int, int]:
-    """Return how many prompt tokens and how many completion tokens a request can cost at most.
+    """Return an upper bound for the prompt tokens of a request, and one for its completion tokens.
 
-    The bound for the prompt comes from its bytes, because a token has at least one byte of UTF-8.
+    The bound for the prompt is its size in bytes plus room for the chat template, because a token has at least one byte
+    of UTF-8.
 
     >>> from veridical.llm.protocol import Message
     >>> most_tokens(Request((Message("user", "é"),), max_tokens=5))
@@ -30,9 +31,10 @@ def most_tokens(request: Request) -> tuple[int, int]:
 class Budget:
     """Limits the number of calls and their cost. You can share a budget between threads.
 
-    A request is allowed if the money suffices even when this request and all running requests cost as much as they can.
-    Otherwise the request waits until the true cost of the running requests is known. Spending therefore never exceeds
-    the limit, and what is left over is less than one request can cost.
+    Each request reserves its highest possible cost until its true cost is known. If running requests have reserved too
+    much money, a new request waits for their true cost. If too little money would be left even without these
+    reservations, or no calls are left, the new request is refused. Spending therefore never exceeds `max_cost`, and the
+    money left at a refusal is less than the request can cost.
 
     Args:
         prices: The price per million prompt tokens, and per million completion tokens.
@@ -86,7 +88,7 @@ class Budget:
         return most
 
     def _exceeded(self, cost: float) -> bool:
-        """Check whether one more call, which would bring the total cost to `cost`, is too much."""
+        """Check whether one more call, which would raise the total cost to `cost`, exceeds a limit."""
         no_calls_left = self.max_calls is not None and self.calls >= self.max_calls
         return no_calls_left or (self.max_cost is not None and cost > self.max_cost)
 

@@ -58,7 +58,7 @@ def request_key(request: Request, fingerprint: Mapping[str, Any], nth: int = 0) 
 
 
 class _InFlight:
-    """Keeps track of the replies for which threads of this process are asking at this moment, as (file, key)."""
+    """Tracks which requests the threads of this process are sending, as pairs (cache file, key)."""
 
     def __init__(self) -> None:
         self._keys: set[tuple[Path, str]] = set()
@@ -67,7 +67,7 @@ class _InFlight:
     def claim(self, path: Path, keys: Iterable[str]) -> list[str]:
         """Claim and return the keys that no other thread has claimed.
 
-        If there are none, wait until there is at least one.
+        If other threads have claimed all of them, wait until one is released.
         """
         with self._changed:
             while not (free := [key for key in keys if (path, key) not in self._keys]):
@@ -109,7 +109,7 @@ class Cached:
         return f"Cached({self.model!r}, {str(self.path)!r})"
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the fingerprint of the model itself, because a stored reply is as good as a new one."""
+        """Return the fingerprint of the wrapped model, because the cache does not change its replies."""
         return model_fingerprint(self.model)
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:

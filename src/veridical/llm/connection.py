@@ -1,7 +1,7 @@
 """Find chat models by name, on a server, in a local folder, or in a script. All share one budget and one cache.
 
-A `Connection` is made from the options of the command line, and from the options in a detector's spec
-(`judge:cot,model=NAME,base_url=URL`). A key is never an option, because it is read from the environment.
+A `Connection` gets its settings from the command line and from a detector's spec
+(`judge:cot,model=NAME,base_url=URL`). It reads keys from the environment, so there is no option for a key.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Connection:
         concurrency: How many requests a model sends at once.
         timeout: How many seconds one whole request may take.
         cache: The file in which replies are stored. None stores no replies.
-        max_tokens: How many tokens every reply may have. Default: as many as each question needs. If the model was
-            still reasoning when its reply was cut, the question is then asked once more with more room.
+        max_tokens: The limit of tokens for every reply. Default: a limit for each kind of question. By default, a
+            question is also asked once more with a higher limit if its reply was cut while the model was reasoning.
         temperature: The temperature of requests that would otherwise be greedy. Default: they stay greedy.
         retries: How often a failed request to a server is repeated.
         per_minute: How many requests per minute may be sent to a server. None for no limit.

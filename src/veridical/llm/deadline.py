@@ -1,8 +1,8 @@
 """Limit the time and the size of a whole call to a server.
 
-An HTTP client restarts its timeouts with every byte that arrives, and it reads replies of any size. `DeadlineTransport`
-therefore puts its own network backend below the client, using only public interfaces. This backend gives each read and
-write only the time that is left for the whole call.
+The timeouts of an HTTP client restart with every byte that arrives, and the client reads replies of any size.
+`DeadlineTransport` therefore gives the client a network backend that allows each read and write only the time that is
+left for the whole call. It uses only public interfaces of the client.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _ERRORS = (
 
 
 class Deadline:
-    """Limits how many seconds the network operations of a thread inside `running()` may take together.
+    """Limits the total time, in seconds, of a thread's network operations inside `running()`.
 
-    Threads can share a deadline, and each thread has its own time. A deadline cannot interrupt the system while the
-    system looks up a host name.
+    Threads can share a deadline, and each thread has its own clock. A deadline cannot interrupt the lookup of a host
+    name.
     """
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:

@@ -1,6 +1,6 @@
 """Count the calls and tokens of a run before paying for it, with a chat model that sends nothing.
 
-To every prompt of this package, the model gives the answer that leads to the most further calls.
+The model answers every prompt of this package in the way that leads to the most further calls.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Run a chat model from a local folder with transformers.
 
-Requests with equal settings are answered in batches. The answers are written by `veridical.models.generation`.
+Requests with equal settings are answered in batches. `veridical.models.generation` generates the answers.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _MOST_PADDING = 2  # most tokens read for a batch, as a multiple of the tokens i
 class LocalChat:
     """Runs a language model from a local folder (config.json, tokenizer, safetensors; or a GGUF file) as a chat model.
 
-    The requests of one `chat` are answered in batches. If their messages begin with the same document, it is read only
+    The requests of one `chat` are answered in batches, and a document with which several of them begin is read only
     once. Messages are formatted by the tokenizer's chat template, or as lines "role: content" if there is no template.
     Special tokens inside a message are treated as plain text.
 
-    If a prompt and its `max_tokens` together do not fit into the model's positions, the request fails with the kind
-    "context". If you sample without a seed, a seed is made from the text of the request and its index, so that the same
-    requests always have the same replies. The weights are loaded on the first `chat`.
+    If a prompt and its `max_tokens` together exceed the model's context length, the request fails with the kind
+    "context". Sampling without a seed uses a seed made from the request's text and index, so the same requests always
+    have the same replies. The weights are loaded on the first `chat`.
 
     Args:
         folder: The folder of the model, or a file with the extension .gguf.
@@ -153,9 +153,10 @@ class LocalChat:
 
 
 def _batches(prompts: Sequence[Sequence[int]], limits: Sequence[int], model: LocalModel) -> Iterator[list[int]]:
-    """Yield batches of prompts, as indices. Long prompts come first, and prompts that begin alike stand side by side.
+    """Group prompts into batches, and yield the indices of each batch.
 
-    `limits` says how many tokens each answer may have.
+    Long prompts come first, and prompts with a common beginning are neighbours. `limits` says how many tokens each
+    answer may have.
     """
     most_read = _BATCH_TOKENS.get(model.device.type, _GPU_TOKENS)
     most_cached = _CACHE_BYTES.get(model.device.type, _GPU_BYTES) // bytes_per_token(model)
@@ -166,7 +167,7 @@ def _batches(prompts: Sequence[Sequence[int]], limits: Sequence[int], model: Loc
     for members, common in groups:
         shared = common if len(members) > 1 else 0
         group_rest = max(len(prompts[i]) for i in members) - shared
-        # in one batch every row is read from where the longest remainder begins, so a long one undoes the sharing
+        # all rows of a batch are read from the column where the longest remainder begins: a long one undoes the sharing
         apart = len(batch) * longest_rest + len(members) * group_rest + shared
         if batch and (len(batch) + len(members)) * max(longest_rest, group_rest) > _MOST_PADDING * apart:
             yield batch

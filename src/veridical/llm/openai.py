@@ -38,7 +38,7 @@ _CONTEXT = re.compile(r"context[ _](length|window|size)|maximum context|prompt i
 
 @dataclass(frozen=True, slots=True)
 class _Accepted:
-    """What a server accepts: all parameters but those in `without`, and up to `alternatives` per token."""
+    """Records what a server accepts: all parameters except `without`, and up to `alternatives` as `top_logprobs`."""
 
     without: frozenset[str] = frozenset()
     alternatives: int = 20
@@ -129,7 +129,7 @@ class OpenAIChat:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the server turned out not to support, one line each."""
+        """The features that the server has refused or ignored so far, one line each."""
         without, alternatives = self._accepted.without, self._accepted.alternatives
         lines = [f"{self.name}: the server does not accept {name}" for name in sorted(without - {"max_tokens"})]
         if alternatives < _Accepted().alternatives and "logprobs" not in without:
@@ -346,7 +346,7 @@ class OpenAIChat:
         """Turn a status of 4xx or 5xx into a failure.
 
         Raises:
-            CannotJudgeError: If the server has answered no request yet, and the status says that it never will.
+            CannotJudgeError: No request has succeeded yet, and with this status (401, 403 or 404), none will.
         """
         status = error.status_code
         text = shorten(visible(server.scrub(_words_of(error))), 300)

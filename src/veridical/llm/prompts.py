@@ -1,10 +1,10 @@
 """Read prompts from versioned files (`llm/prompts/*.txt`), and fill in quoted texts between fences.
 
-A placeholder {{name}} stands for a quoted text. The text is put between two lines that contain a hash, the fence. This
-hash does not occur in any of the texts, so no text can close its fence.
+A placeholder {{name}} is replaced by a text between two fence lines. Both lines contain a hash that occurs in none of
+the texts, so no text can close its own fence.
 
-The hash depends only on the text inside the fence. Prompts about different claims therefore begin alike (with the
-sources), and a server with a prefix cache can reuse that beginning.
+The hash depends only on the text inside the fence. Prompts about different claims therefore share a prefix (with the
+sources) that a server with a prefix cache can reuse.
 """
 
 from __future__ import annotations

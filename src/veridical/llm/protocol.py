@@ -157,8 +157,9 @@ class Fingerprinted(ChatModel, Protocol):
     """A chat model that can say what its replies depend on, besides the request (see `model_fingerprint`)."""
 
     def fingerprint(self) -> Mapping[str, Any]:
-        """Return what replies depend on, as JSON: the name, the server (without credentials) and the version of the
-        weights.
+        """Return what replies depend on, as JSON.
+
+        This is the name, the server (without credentials) and the version of the weights.
         """
         ...
 

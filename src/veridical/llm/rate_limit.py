@@ -1,4 +1,4 @@
-"""Wait before requests, because of a rate limit, because the server asks for it, or after failures.
+"""Delay requests to keep a rate limit, to back off after failures, or because the server asks to wait.
 
 `RateLimiter` does the waiting, and `retry_after` reads how long a server asks to wait.
 """
@@ -15,10 +15,10 @@ from veridical.records.errors import InputError
 
 
 class RateLimiter:
-    """Makes the requests to one server wait, to keep a rate limit and after failures. Threads can share it.
+    """Delays the requests to one server, to keep a rate limit and to back off after failures. Threads can share it.
 
     After the n-th failure of a request (counted from 0), the next try waits for a random time between half and all of
-    `base_wait` · 2^n seconds.
+    `base_wait` · 2^n seconds (at most `max_wait`), or longer if the server asks for more.
 
     Args:
         per_minute: How many requests may be sent per minute, evenly spaced. None for no limit.
@@ -67,7 +67,7 @@ class RateLimiter:
         """Wait before a failed request is tried again.
 
         Args:
-            failures: How many times the request had already failed before.
+            failures: How many times the request had failed before this failure.
             requested_wait: How many seconds the server asked to wait. None if it did not ask.
             all_wait: If true, do not wait here. Instead, every request waits the next time that it calls `wait`.
 

@@ -1,8 +1,7 @@
 """Read the replies of models without trusting them.
 
-A reply may quote a source that was written to look like a reply. If it is not clear what a reply says, the functions in
-this module return None or an empty result. They never use a part of a broken answer, raise no errors, and never run a
-reply as code.
+A reply may quote a source that imitates a reply. The functions in this module therefore return None or an empty result
+if a reply is unclear or broken. They raise no errors, and never run a reply as code.
 """
 
 from __future__ import annotations
@@ -90,12 +89,13 @@ def yes_no(text: str) -> bool | None:
 
 
 def yes_no_mass(reply: Reply, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> tuple[float, float] | None:
-    """Return the probability that the answer begins with a word for yes, and the probability of a word for no.
+    """Return the probabilities that the answer begins with a word for yes and with a word for no.
 
     Reasoning before the answer is skipped, and so are tokens without a letter or digit. Letter case, spaces and
-    punctuation around a token are ignored, and the probabilities of all variants of a word are added up. If no
-    alternative is a word for yes, its probability is 0, and the same holds for no. But if the server gave only the
-    token itself, which says yes or no, then the other word gets the remaining probability.
+    punctuation around a token are ignored, and the probabilities of all variants of a word are added up.
+
+    If no alternative is a word for yes, P(yes) is 0, and likewise for no. If the server gave only the token itself,
+    and this token says yes or no, the other word gets the remaining probability.
 
     Returns:
         P(yes) and P(no), each in [0, 1]. None if the reply has no log-probabilities.

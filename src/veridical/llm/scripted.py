@@ -1,6 +1,6 @@
-"""Take replies from a script, for tests, for examples, and to replay a run.
+"""Answer requests from a script instead of a model, in tests, in examples, and to replay a run.
 
-The scripted model needs no server. Use `yes_no_reply` to make replies with log-probabilities for it.
+Use `yes_no_reply` to make scripted replies with log-probabilities.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Scripted:
     a function.
 
     Args:
-        script: One of three things. The replies of a sequence are used up in order. In a mapping, the first key that
-            occurs in the last message selects the reply. A function gets the request and returns the reply.
+        script: A sequence of replies to give in order, a mapping, or a function that returns the reply to a request. In
+            a mapping, the first key that occurs in the last message selects the reply.
         name: The name of the model.
 
     >>> model = Scripted({"Paris": "Yes"})

@@ -1,10 +1,10 @@
-"""Compare predictions with gold labels of whole responses by metrics, and fit thresholds for every level.
+"""Measure predictions for whole responses against gold labels, and fit thresholds at every level.
 
-All metrics are pure functions. The numeric modules take arrays of labels (True = hallucinated) and scores (1 =
-hallucinated). The optional argument `weight` says how often each item counts. You can make such arrays from examples
-and judgements with `alignment` and `coverage`. All metrics are listed by name in `registry.METRICS`.
+All metrics are pure functions. The numeric modules take an array of labels (True = hallucinated), an array of scores
+(1 = hallucinated) and an optional `weight` that says how often each item counts. `alignment` and `coverage` build
+labels and scores from examples and judgements. `registry.METRICS` contains all of these metrics by name.
 
-A metric whose value is undefined raises `UndefinedMetricError`. No default value is returned in its place.
+A metric that is undefined on the data raises `UndefinedMetricError` and never returns a default value.
 """
 
 from __future__ import annotations

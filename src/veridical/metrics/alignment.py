@@ -1,9 +1,11 @@
-"""Turn an example and a judgement into labels and scores of the response. `coverage` does the same for sources.
+"""Build the gold labels and predicted scores of a response from an example and a judgement.
 
-The labels come from the gold judgement of the example, and the scores come from the other judgement, the prediction.
+The labels come from the gold judgement of the example, and the scores from the other judgement, the prediction. A gold
+score of 0.5 or more is positive. `coverage` does the same for sources.
+
 **Only characters that both gold and prediction judged count.** If there are no such characters, or if gold or
-prediction says nothing about hallucination, the functions return None. The case is then left out and reported as not
-judged. A gold score of 0.5 or more is positive.
+prediction says nothing about hallucination, the functions return None. The metrics then leave the case out and report
+it as not judged.
 """
 
 from __future__ import annotations
@@ -96,10 +98,11 @@ def characters(example: Example, judgement: Judgement) -> Characters | None:
 def response_pair(example: Example, judgement: Judgement) -> tuple[bool, float] | None:
     """Return the gold label of the response (True = hallucinated) and the predicted score.
 
-    Both come from the score of the whole response. If there is no such score, they come from the highest verdict, which
-    for the prediction must be on judged characters. If gold judged only a part of the response (as in HaDes, where gold
-    judges one phrase) and the prediction has verdicts, the predicted score is the highest verdict on that part, or 0 if
-    there is none.
+    Each judgement contributes its score of the whole response, or else its highest verdict. Verdicts of the prediction
+    count only if they overlap characters that both judged.
+
+    Gold may judge only a part of the response, such as one phrase in HaDes. If the prediction then has verdicts, its
+    score is the highest verdict that overlaps this part, or 0 if none does.
 
     Return None if gold or prediction says nothing about hallucination.
 

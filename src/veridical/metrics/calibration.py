@@ -11,10 +11,10 @@ BINS = 10
 
 
 def bin_terms(labels: ArrayLike, scores: ArrayLike) -> Floats:
-    """Compute what each item adds to the sums that `ece_of_sums` needs, for 10 bins of equal width.
+    """Compute what each item adds to the sums for `ece_of_sums`, in 10 bins of width 0.1.
 
-    The result has *shape* (items, 30). Each row is three groups of 10 numbers, one number per bin. In the bin of the
-    item, the three numbers are 1, the score and the label. In all other bins, they are 0.
+    The result has *shape* (items, 30): a count for each bin, then a score for each bin, then a label for each bin. An
+    item has 1, its score and its label in its own bin, and 0 in all other bins.
     """
     gold, score, _ = labels_and_scores(labels, as_probabilities(scores))
     terms = np.zeros((gold.size, 3, BINS))

@@ -1,7 +1,7 @@
-"""Turn scores into probabilities, by Platt's logistic curve or by isotonic regression on labelled scores.
+"""Calibrate scores into probabilities with Platt scaling or isotonic regression.
 
-Fit on validation data only. Fitting needs scikit-learn (extra `stats`). A fitted calibrator is a small frozen object
-that needs only numpy, and you can save its parameters as JSON.
+Fit on labelled validation data only. Fitting needs scikit-learn (extra `stats`). A fitted calibrator is a small frozen
+object that needs only numpy, and you can save its parameters as JSON.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ class Platt:
 
 @dataclass(frozen=True, slots=True)
 class Isotonic:
-    """Calibrates scores by a rising line through the points (`scores`, `probabilities`). Zadrozny & Elkan 2002.
+    """Calibrates scores by linear interpolation between fitted points. Zadrozny & Elkan 2002.
 
-    The line is flat outside these points.
+    The points are pairs from `scores`, which rise strictly, and `probabilities`, which never fall. Outside the points,
+    the probability is constant.
 
     >>> Isotonic(scores=(0.2, 0.6), probabilities=(0.0, 1.0)).apply([0.1, 0.4, 0.9])
     array([0. , 0.5, 1. ])
@@ -94,7 +95,7 @@ def calibrator(parameters: Mapping[str, Any]) -> Platt | Isotonic:
 
 
 def fit_platt(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> Platt:
-    """Fit Platt's logistic curve to scores, with his smoothed targets (Platt 1999).
+    """Fit Platt scaling to labelled scores, with Platt's smoothed targets (Platt 1999).
 
     The scores may be any real numbers. The smoothed targets keep the curve finite even if the scores separate the
     classes completely.
@@ -121,10 +122,13 @@ def fit_platt(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = N
 
 
 def fit_isotonic(labels: ArrayLike, scores: ArrayLike) -> Isotonic:
-    """Fit a rising line to the labels with the least squared error (pool adjacent violators).
+    """Fit an isotonic regression of the labels on the scores by least squares (pool adjacent violators).
 
-    The line is flat outside the data. It overfits small samples, so use `fit_platt` if you have fewer than about a
-    thousand items (Niculescu-Mizil & Caruana 2005).
+    Outside the data, the probability is constant. Isotonic regression overfits small samples, so use `fit_platt` if you
+    have fewer than about a thousand items (Niculescu-Mizil & Caruana 2005).
+
+    Raises:
+        UndefinedMetricError: All labels are of one class.
     """
     gold, score, _ = two_class_sample(labels, scores, None)
     try:

@@ -1,7 +1,7 @@
-"""The four counts of a yes/no decision, and the ratios between them. Hallucinated is the positive class.
+"""Count true and false positives and negatives, and compute precision, recall and other ratios of these counts.
 
-A ratio of 0 to 0 is undefined and raises an error. F1 is an exception, because it is 0 if only one of precision and
-recall is defined.
+Hallucinated is the positive class. A ratio of 0 to 0 raises `UndefinedMetricError`. F1 is more lenient: if only one of
+precision and recall is defined, F1 is 0.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from veridical.metrics.arrays import as_labels, as_weight
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """Counts the items found (tp), wrongly flagged (fp), missed (fn) and rightly not flagged (tn).
+    """Holds the counts of true positives (`tp`), false positives (`fp`), false negatives (`fn`) and true negatives.
 
-    The counts may be weighted sums. If true negatives cannot be counted, as with spans, `tn` is None.
+    The counts may be weighted sums. If true negatives cannot be counted, as with spans, `tn` is None, and metrics that
+    need `tn` raise `UndefinedMetricError`.
 
     >>> Confusion(tp=3, fp=1, fn=2, tn=4).f1()
     0.6666666666666666
@@ -121,7 +122,7 @@ class Confusion:
     def balanced_accuracy(self) -> float:
         """Compute balanced accuracy, the mean of recall and specificity (Brodersen et al. 2010).
 
-        It lies in [0, 1], where 0.5 is as good as tossing a coin. It is undefined unless both classes are present.
+        It lies in [0, 1], where 0.5 is chance level. It is undefined unless both classes are present.
 
         >>> Confusion(3, 1, 2, 4).balanced_accuracy()
         0.7
@@ -142,8 +143,8 @@ class Confusion:
     def mcc(self) -> float:
         """Compute the Matthews correlation coefficient of labels and decisions (Matthews 1975).
 
-        It lies in [-1, 1], where 0 is as good as tossing a coin and 1 means all right. It is 0 if everything or nothing
-        is flagged, and undefined unless both classes are present.
+        It lies in [-1, 1], where 0 is chance level and 1 means that all decisions are right. It is 0 if everything or
+        nothing is flagged, and undefined unless both classes are present.
 
         >>> round(Confusion(3, 1, 2, 4).mcc(), 4)
         0.4082

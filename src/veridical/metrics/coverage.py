@@ -1,4 +1,4 @@
-"""Turn an example and a judgement into labels and scores of omission, per case, per source or per word.
+"""Build gold labels and predicted scores of omission from an example and a judgement, per case, source or word.
 
 Only sources that must be covered are used, and only **characters that both gold and prediction judged**
 (`Judgement.judged_sources`). If there are no such characters, or if gold or prediction says nothing about coverage, the
@@ -40,7 +40,11 @@ def coverage_pair(example: Example, judgement: Judgement) -> tuple[bool, float] 
 
 
 def _locates_omissions(judgement: Judgement) -> bool:
-    """Return whether a judgement says which sources were omitted: it lists some, denies any, or has judged spans."""
+    """Return whether a judgement says which sources were omitted.
+
+    It does so if it lists omissions, if its omission score says that nothing is omitted, or if it names the spans that
+    it judged.
+    """
     says_none = judgement.omission is not None and judgement.omission < GOLD_THRESHOLD
     return bool(judgement.omissions or judgement.judged_sources) or says_none
 

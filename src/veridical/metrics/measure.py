@@ -1,10 +1,11 @@
-"""Measure any metric in two steps: first turn each case into rows of numbers, then compute one value from all rows.
+"""Compute metrics and their confidence intervals.
 
-The same code measures all metrics. A bootstrap that resamples documents only changes how often each row counts. A case
-that does not count has None instead of rows (see `alignment` and `coverage`).
+Every metric first turns each case into rows of numbers, and then computes one value from all rows. A bootstrap sample
+of documents only changes how often each row counts. A case that does not count has None instead of rows (see
+`alignment` and `coverage`).
 
-Before you measure, call `Metric.fits` to check that the detector scores the level of the metric and that the data set
-has labels for this level. A single judgement does not show this.
+Before you measure, call `Metric.fits` with the levels of the detector and of the data set. Judgements alone do not show
+whether a detector scores the level of the metric, or whether the data set has labels for this level.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Project: TypeAlias = Callable[[Example, Judgement, float], "Floats | None"]
 
 _DRAWN_WEIGHTS = 4_000_000  # the most weights held at once while a ranking metric is resampled, about 32 MB
 
-# for each level of a metric: what a detector must score and a data set must label; one item of each set is enough
+# for each level of a metric: levels of which a detector must score at least one, and a data set label at least one
 METRIC_LEVELS: dict[str, tuple[set[Level], set[str]]] = {
     "response": ({Level.RESPONSE, Level.SPAN}, {"response", "span", "pair"}),
     "pair": ({Level.RESPONSE, Level.SPAN}, {"pair"}),
@@ -146,9 +147,9 @@ class Metric:
     ) -> Floats | None:
         """Turn one case into rows, *shape* (k, columns). Return None if the case does not count.
 
-        A single number as the threshold applies to the scores of the metric's level. If you pass `Thresholds`, metrics
-        of responses flag as `records.decide` does, by the score of the response or by a verdict, and other metrics use
-        the threshold of their own level.
+        A single number is the threshold for scores at the metric's level. With `Thresholds`, a response metric flags a
+        response as `records.decide` does, by the score of the response or by a verdict. Other metrics use the threshold
+        of their own level.
 
         Raises:
             InputError: The metric needs a threshold, but `threshold` is None.

@@ -1,7 +1,7 @@
-"""Confidence intervals and significance tests.
+"""Compute confidence intervals and test for significant differences.
 
-There are bootstrap intervals by document, Wilson's interval, McNemar's test and Bonferroni's correction. All p-values
-are two-sided. A small p-value means that the result would be unlikely if there were no difference.
+This module has bootstrap intervals that resample documents, Wilson's interval, McNemar's test and Bonferroni's
+correction. All p-values are two-sided.
 """
 
 from __future__ import annotations
@@ -99,8 +99,7 @@ def percentile_interval(values: Floats, documents: int, level: float = 0.95) -> 
 def wilson_interval(count: float, n: float, level: float = 0.95) -> tuple[float, float]:
     """Compute Wilson's confidence interval (1927) of the proportion `count` / `n`, for independent items.
 
-    Both numbers may be fractions, for example effective numbers of items, and `n` must be positive. Both bounds lie in
-    [0, 1].
+    Both numbers may be fractions, such as effective sample sizes, and `n` must be positive. Both bounds lie in [0, 1].
 
     >>> [round(bound, 3) for bound in wilson_interval(0, 20)]
     [0.0, 0.161]
@@ -113,11 +112,11 @@ def wilson_interval(count: float, n: float, level: float = 0.95) -> tuple[float,
 
 
 def mcnemar(only_a: int, only_b: int) -> float:
-    """Test whether two systems decide positive equally often on the same items (McNemar 1947, exact).
+    """Test whether two systems give equally many positive decisions on the same items (McNemar 1947, exact).
 
-    `only_a` counts the items that only the first system decides to be positive, and `only_b` those that only the second
-    does. Items on which the systems agree are not used. The result is the two-sided p-value in [0, 1], which is 1 if
-    the systems agree on all items.
+    `only_a` counts the items that are positive only for the first system, and `only_b` those that are positive only for
+    the second. Items on which the systems agree do not count. Return the two-sided p-value in [0, 1], which is 1 if the
+    systems agree on all items.
 
     >>> round(mcnemar(9, 1), 4), mcnemar(0, 0)
     (0.0215, 1.0)

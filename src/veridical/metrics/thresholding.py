@@ -1,10 +1,10 @@
-"""Choose thresholds by a criterion, from pairs of label and score at one `Level`.
+"""Choose decision thresholds from labels and scores at one `Level`, by a criterion such as F1.
 
-Fit on validation data only. Each level is fitted separately. At the levels of spans, each content word of the response,
-or of the sources that must be covered, is one item.
+Fit on validation data only, and fit each level separately. At the levels `SPAN` and `SOURCE`, each content word of the
+response, or of the sources that must be covered, is one item.
 
-An item is flagged if score >= threshold, so a threshold of 0 flags everything. A criterion chooses the lowest score to
-flag, and the threshold is placed halfway between this score and the next lower one, so that small rounding differences
+An item is flagged if score >= threshold, so a threshold of 0 flags everything. Most criteria choose the lowest score to
+flag. The threshold is then the midpoint between this score and the next lower one, so that small rounding differences
 change no decision on the validation data.
 """
 
@@ -62,8 +62,8 @@ def threshold_fitter(criterion: str) -> ThresholdFitter:
 def threshold_for_f1(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
     """Choose the threshold with the highest F1 (CH-Wang et al. 2024, §5.2).
 
-    If several thresholds are equally good, the highest is chosen. If some scores are 0 and no other threshold does
-    better, the threshold is 0, which flags everything.
+    Among equally good thresholds, the highest is chosen. If flagging everything is best, and some scores are 0, the
+    threshold is 0.
 
     >>> threshold_for_f1([0, 1, 0, 1], [0.1, 0.3, 0.6, 0.8])
     0.2
@@ -75,7 +75,7 @@ def threshold_for_f1(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | N
 def threshold_for_balanced_accuracy(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
     """Choose the threshold with the highest balanced accuracy (Youden's J).
 
-    If several thresholds are equally good, the highest of them is chosen.
+    Among equally good thresholds, the highest is chosen.
 
     >>> threshold_for_balanced_accuracy([0, 1, 0, 1], [0.1, 0.3, 0.5, 0.75])
     0.625
@@ -108,8 +108,9 @@ def threshold_for_precision(
 def threshold_between_means(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
     """Choose the threshold halfway between the mean scores of the two classes.
 
-    For scores in [0, 1], the threshold lies in [0, 1]. George and Stuhlmüller 2023, §2.3, average the probability that
-    a summary is right, which is one minus our score. The middle is the same.
+    For scores in [0, 1], the threshold lies in [0, 1]. This is the threshold of George and Stuhlmüller 2023, §2.3. They
+    average the probability that a summary is right, which is one minus our score, so both midpoints cut the items at
+    the same place.
 
     >>> threshold_between_means([0, 0, 1], [0.0, 0.5, 0.75])
     0.5

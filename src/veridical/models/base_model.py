@@ -116,6 +116,6 @@ def load_base(
 
 
 def identity(model: LocalModel) -> dict[str, Any]:
-    """Return the fields that are equal for two models that compute the same. "weights" is None if it is unknown."""
+    """Return the fields of `Base` that identify what a model computes. "weights" is None for a model in fp16."""
     base = base_of(model)
     return {name: getattr(base, name) for name in _COMPARED}

@@ -1,7 +1,7 @@
-"""Run forward passes of a causal language model, and cache the keys and values of all earlier tokens.
+"""Run a causal language model with a cache of keys and values.
 
-A row is one text of the batch, and you can remove rows whose text has ended. If several prompts begin alike, their
-beginning is read only once.
+Each row of a batch is one text, and you can remove rows whose text has ended. If several prompts share a prefix, the
+model reads the prefix only once.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _LEAST_SHARED = 0.5  # prompts share a pass if their common beginning is at leas
 
 
 def cache_argument(model: Any) -> str:
-    """Return the name under which a transformers model takes and returns the keys and values."""
+    """Return the name of the argument and output of a transformers model that holds the cached keys and values."""
     return "cache" if "cache" in signature(model.forward).parameters else "past_key_values"  # "cache" since 5.24
 
 
 def bytes_per_token(model: LocalModel) -> int:
-    """Compute from the configuration how many bytes the keys and values of one token take.
+    """Compute the size of one token's keys and values in bytes, from the configuration.
 
-    For a model that keeps one state instead of keys and values, this is only a rough estimate.
+    For a model with a recurrent state instead of keys and values, this is only a rough estimate.
     """
     config = model.model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None) or 1
@@ -42,7 +42,7 @@ def bytes_per_token(model: LocalModel) -> int:
 
 
 class CachedForward:
-    """Runs a model's forward passes over growing token sequences (rows), with a cache of all earlier keys and values.
+    """Runs a model over growing token sequences (rows), and caches the keys and values of all tokens read so far.
 
     Layers with a sliding window also keep all keys and values, so that you can crop the cache to any token.
 
@@ -50,8 +50,8 @@ class CachedForward:
         length: How many tokens each row has in the cache, including padding.
         passes: How many forward passes were run so far.
         states: The head's input for the last logits, *shape* (rows, width). None if the model runs in fp32.
-        shares: Whether one row's cache can be copied to other rows. False if a layer keeps a state in place of keys and
-            values.
+        shares: Whether one row's cache can be copied to other rows. False if a layer has a recurrent state instead of
+            keys and values.
     """
 
     def __init__(self, model: LocalModel) -> None:
@@ -122,7 +122,7 @@ class CachedForward:
         return logits
 
     def copies(self, rows: int) -> Any:
-        """Copy the cache of the only row for `rows` texts that continue this row. Return a transformers cache."""
+        """Repeat the cache of the only row for `rows` texts that continue it, and return a transformers cache."""
         from transformers.cache_utils import DynamicCache
 
         cache = DynamicCache()
@@ -169,9 +169,9 @@ class CachedForward:
         return None if bool(mask.all()) else mask
 
     def begin_with(self, beginnings: Sequence[Sequence[int]], rows: Sequence[tuple[int, int]], length: int) -> None:
-        """Read each beginning once, and start each row with the first tokens of one beginning.
+        """Fill an empty cache with shared beginnings. Each beginning is read only once.
 
-        Rows are padded on the left.
+        Each row gets the first tokens of one beginning, and is padded on the left.
 
         Args:
             beginnings: The token ids of each beginning.
@@ -218,9 +218,10 @@ def _growing_layer() -> type:
 
 
 def _append(old: Any, new: torch.Tensor, room: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Append `new` to `old`. Return the result and the memory that holds it.
+    """Append the tokens in `new` to `old`. Return the result, and the buffer that holds it.
 
-    If `old` is the beginning of `room` and `new` fits behind it, this memory is `room`. Otherwise, it is new.
+    If `old` is the beginning of the buffer `room` and `new` fits behind it, `room` is used. Otherwise, a new buffer is
+    allocated.
     """
     start = old.shape[-2] if old.numel() else 0
     end = start + new.shape[-2]
@@ -234,7 +235,7 @@ def _append(old: Any, new: torch.Tensor, room: torch.Tensor | None) -> tuple[tor
 
 
 def shared_beginnings(prompts: Sequence[Sequence[int]]) -> list[tuple[list[int], int]]:
-    """Group prompts by a common beginning of at least half the longest prompt.
+    """Group prompts by a common prefix of at least half the longest prompt in the group.
 
     Args:
         prompts: The token ids of each prompt. No prompt may be empty.
@@ -263,11 +264,11 @@ def shared_beginnings(prompts: Sequence[Sequence[int]]) -> list[tuple[list[int],
 
 
 def read_prompts(forward: CachedForward, prompts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Read several prompts at once. Tokens that all prompts begin with are read only once.
+    """Read several prompts at once. A prefix that prompts share (`shared_beginnings`) is read only once.
 
-    Rows are padded on the left, so that all prompts end in the same column. After the shared tokens, all rows go on in
-    the same column, which is where the prompt with the longest remainder goes on. A row with a shorter remainder would
-    have a gap there, so some of its shared tokens are read a second time.
+    Rows are padded on the left, so that all prompts end in the same column. The remainders of all prompts are read in
+    one pass, which begins in the column where the longest remainder begins. In a row with a shorter remainder, this
+    pass therefore reads some of the shared tokens a second time.
 
     Args:
         forward: A cache that has read nothing yet. Afterwards it has one row for each prompt.

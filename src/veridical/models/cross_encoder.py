@@ -54,7 +54,7 @@ class EncodedPair:
 
 
 def role_probabilities(logits: Floats, roles: Sequence[Role]) -> dict[Role, Floats]:
-    """Compute the probability of each role from logits, with softmax, or with the sigmoid of a single logit.
+    """Compute the probability of each role: the softmax of several logits, or the sigmoid of a single logit.
 
     A role is what a class of the model means, such as "entailment".
 
@@ -77,8 +77,8 @@ def role_probabilities(logits: Floats, roles: Sequence[Role]) -> dict[Role, Floa
 class CrossEncoder:
     """Scores pairs with a sequence classifier. Each text is tokenised once, and pairs are batched by length.
 
-    A hypothesis may use at most half of the tokens that fit into a pair, and its premise gets the rest. If a text had
-    to be cut, the scores say so.
+    A hypothesis may use at most half of the tokens that fit into a pair, and its premise gets the rest. Longer texts
+    are cut, and `PairScores` says which ones.
 
     Args:
         runner: Runs the classifier.
@@ -86,14 +86,15 @@ class CrossEncoder:
         joined: How to join the two texts. "pair" joins them as the tokenizer does, and "single" joins them with one
             separator and without segments (MiniCheck). Any other text is a template with {premise} and {hypothesis}, in
             which special tokens are written out.
-        max_tokens: How many tokens a pair may have. Default: as many as the model has positions. You can set a larger
-            number for a model that uses only the distances between tokens (T5, DeBERTa-v3).
+        max_tokens: How many tokens a pair may have. Default: as many as the model has positions. A model with only
+            relative positions (T5, DeBERTa-v3) accepts a larger number.
 
     Attributes:
         room: How many tokens of a pair are left for the two texts, after special tokens and template.
 
     Raises:
-        InputError: The classifier has another number of classes, or cannot be run in batches.
+        InputError: The number of classes is not that of `roles`, a decoder has no padding token, or fewer than 8 tokens
+            are left for the two texts.
     """
 
     def __init__(

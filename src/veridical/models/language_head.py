@@ -33,8 +33,8 @@ def finished(config: Any, logits: torch.Tensor) -> torch.Tensor:
 def head_states(model: Any) -> Iterator[list[torch.Tensor]]:
     """Collect the inputs of a model's head while the context lasts, and make them contiguous.
 
-    The input for the last token of each row is a slice. For a slice, PyTorch copies the head's weights once per row.
-    With a large vocabulary, the copies take gigabytes, and much more time than the product itself.
+    If only the last token of each row is needed, the head's input is a slice, and PyTorch would copy the head's weights
+    once per row. With a large vocabulary, the copies take gigabytes, and much more time than the product itself.
     """
     states: list[torch.Tensor] = []
     layer = model.get_output_embeddings()

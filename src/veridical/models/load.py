@@ -43,9 +43,9 @@ _CLASSES: dict[Kind, str] = {
 }
 DTYPES = ("auto", *DTYPE_NAMES.values())
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
-_LAYER_BYTES = 512  # fewer than a layer takes in a file, with the names of its tensors
-_MOST_PER_BYTE = 16  # parameters per byte of a file: quantised ones take at least 1.5 bits, and tied ones count twice
-_HHEM_WEIGHTS = {r"^t5\.": ""}  # from its names of weights to those of transformers' T5ForTokenClassification
+_LAYER_BYTES = 512  # lower bound for the size of a layer in a file, with the names of its tensors
+_MOST_PER_BYTE = 16  # upper bound for parameters per byte: quantised ones have at least 1.5 bits, tied ones count twice
+_HHEM_WEIGHTS = {r"^t5\.": ""}  # maps HHEM-2's names of weights to those of transformers' T5ForTokenClassification
 
 
 _loaded: dict[tuple[object, ...], LocalModel] = {}
@@ -159,7 +159,7 @@ def _load(
         config, tokenizer, model, kind, missing = _from_files(name_or_path, revision, dtype, trust_remote_code, kinds)
     except VeridicalError:
         raise
-    except Exception as error:  # files of strangers can break what reads them anywhere
+    except Exception as error:  # damaged or foreign files can make transformers fail in any way
         reason = str(error).strip().split("\n", 1)[0] or type(error).__name__
         if "ignore_mismatched_sizes" in reason:
             reason = "tensors have other sizes than config.json says"
@@ -192,9 +192,9 @@ def _load(
 
 
 def _check_ids(name_or_path: str, tokenizer: Any, model: Any) -> None:
-    """Raise `InputError` if the tokenizer can give a text an id for which the model has no embedding.
+    """Check that the model has an embedding for every id that the tokenizer can give a text, or raise `InputError`.
 
-    Ids of special tokens are allowed.
+    Ids of special tokens are not checked.
     """
     rows = model.get_input_embeddings().weight.shape[0]
     special = {id for id, token in tokenizer.added_tokens_decoder.items() if token.special}
@@ -244,15 +244,15 @@ def _from_files(
         model, report = getattr(transformers, model_class).from_pretrained(
             folder, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **common, **weights
         )
-    # nothing here reads a pooler but the head of a classifier
+    # only the head of a classifier uses the pooler
     missing = sorted(key for key in report["missing_keys"] if kind == "classifier" or "pooler" not in key)
     return config, tokenizer, model, kind, missing
 
 
 def _check_size(name_or_path: str, config: Any, model_class: Any, trust_remote_code: bool) -> None:
-    """Raise `InputError` if the configuration describes a model that the files of the weights cannot hold.
+    """Check that the weight files are large enough for the model in the configuration, or raise `InputError`.
 
-    Transformers would first fill the memory with the tensors that the files lack, which may be gigabytes.
+    Without this check, transformers would allocate memory for the tensors that the files lack, perhaps gigabytes.
     """
     import torch
 
@@ -274,7 +274,7 @@ def _check_size(name_or_path: str, config: Any, model_class: Any, trust_remote_c
 
 
 def _kind_among(config: Any, kinds: tuple[Kind, ...]) -> Kind:
-    """Find the kind of a model, which is "classifier" or "masked" only if `kinds` asks for it and the model fits."""
+    """Find the kind of a model. "classifier" and "masked" are chosen only if `kinds` has them and the model fits."""
     of_pairs = "ForSequenceClassification" in " ".join(config.architectures or ())  # HHEM's name, too
     if "classifier" in kinds and of_pairs:
         return "classifier"

@@ -1,7 +1,7 @@
-"""Compute the states of batches with torch.
+"""Compute the hidden states of batches with torch.
 
-On the CPU, BERT-like encoders and sequence classifiers are run by our own implementation. Its results agree with those
-of transformers within 1e-4 in fp32, and it is faster because:
+On the CPU, our own implementation runs BERT-like encoders and sequence classifiers. Its results agree with those of
+transformers within 1e-4 in fp32, and it is faster because:
 
 * rows lie end to end, so that no padding is needed;
 * matrices are stored in the order that oneDNN uses;
@@ -54,9 +54,9 @@ _PARTS = {
 
 
 class TorchEngine:
-    """Computes batches with torch, as an engine for `pair_runner.PairRunner`.
+    """Computes the states of batches with torch, as an engine for `pair_runner.PairRunner`.
 
-    Models that `PackedEncoder` supports are run by it, and all others by their own code.
+    Models that `PackedEncoder` supports run in it. All others run their own code.
     """
 
     alone = False
@@ -109,9 +109,9 @@ class TorchEngine:
 
 
 class AnswerEngine(TorchEngine):
-    """Computes batches with an encoder-decoder that answers with a label.
+    """Classifies batches with an encoder-decoder that generates a label.
 
-    The logits of the classes are those of the first token that the model writes.
+    The logit of a class is the logit of its token at the first position that the model generates.
 
     Args:
         model: A model of the kind "seq2seq".
@@ -264,9 +264,9 @@ class PackedEncoder:
         return logits
 
     def _bias(self, positions: NDArray[np.int64], mask: NDArray[np.bool_] | None) -> torch.Tensor | None:
-        """Make the attention mask of a row, as booleans or as numbers to add. Return None if all tokens see each other.
+        """Build the attention mask of a row, either booleans or a bias that is added to the attention scores.
 
-        *Shape:* (1, 1 or heads, tokens, tokens)
+        Return None if there is no bias and all tokens attend to each other. *Shape:* (1, 1 or heads, tokens, tokens)
         """
         import torch
 
@@ -352,7 +352,7 @@ class _Layer:
 
 
 def _product(*linear: Any, activation: Any = None) -> Product:
-    """Make a function that multiplies by the matrices of `linear` side by side, then activates or adds a residual."""
+    """Make a function that applies the layers `linear`, joined into one, and then an activation or a residual."""
     import torch
     from transformers.activations import GELUActivation
 
@@ -383,6 +383,6 @@ def _product(*linear: Any, activation: Any = None) -> Product:
 
 
 def _ranges(lengths: Sequence[int]) -> list[slice]:
-    """Return the slices of runs with these lengths, where each run begins at the end of the one before."""
+    """Return adjacent slices with these lengths. The first slice begins at 0."""
     ends = np.cumsum(lengths).tolist()
     return [slice(end - length, end) for end, length in zip(ends, lengths, strict=True)]
