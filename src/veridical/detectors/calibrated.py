@@ -1,10 +1,11 @@
 """Give a detector thresholds and probabilities that were fitted for it on validation data.
 
-`veridical calibrate` writes what was fitted to a folder, which contains `detector.json` but no weights. You can use the
-folder only with the same detector, options and model. With any others, you get an error that names the difference.
+`veridical calibrate` writes the fit to a folder, which contains `detector.json` but no weights. The folder works only
+with the same detector, options and model. For any others, an error names the difference.
 
-Scores of a level that was not fitted are left out of the judgements, because a raw score could be mistaken for a
-probability. An exception are words that only say where a flagged sentence is wrong: they keep the detector's scores.
+Judgements leave out the scores of levels that were not fitted, because a raw score could be mistaken for a probability.
+Words in scored sentences are the exception. They only locate the error in a flagged sentence, so they keep the
+detector's own scores.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class Calibrated:
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Calibrated:
         """Make the detector of `calibrated:FOLDER[,detector=SPEC]`. A SPEC with commas goes in double quotes.
 
-        If you leave out `detector`, the folder contains the spec of the detector to wrap. That spec must not say how to
+        If you leave out `detector`, the spec in the folder names the detector to wrap. That spec must not say how to
         reach a chat model, because you did not write it (`DetectorContext.artifact`).
         """
         outer, inner = spec.split(["detector"])
@@ -212,9 +213,9 @@ _TITLES = {"layers": "number of layers", "config": "configuration", "name": "det
 
 
 def difference(fitted: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:
-    """Describe the first difference between two fingerprints.
+    """Describe the first difference between two fingerprints, or return None if there is none.
 
-    None if there is none, so that the scores of both detectors mean the same thing.
+    If there is no difference, the scores of both detectors mean the same.
 
     >>> difference({"weights": "abc", "layers": 2}, {"weights": None, "layers": 6})
     'the number of layers differs (2, here 6)'

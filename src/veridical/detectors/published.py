@@ -36,7 +36,7 @@ class Format:
             tell who published a checkpoint.
         reader: The detector that reads such checkpoints.
         options: The default options of this detector.
-        clear: Whether a checkpoint may have any name if the names of its classes say what they mean.
+        clear: Whether the checkpoint may have any other name if the names of its classes say what they mean.
     """
 
     architecture: str

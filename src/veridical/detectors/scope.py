@@ -1,7 +1,7 @@
-"""Tell from the texts of a case whether it is unlike a detector's training data, in less than 1 ms.
+"""Detect cases that are unlike a detector's training data (out of distribution), in less than 1 ms.
 
-For example, a text may be in another language, it may be code or a table, or it may have only one word. If a text is
-too short for a check, the check reports nothing.
+Such cases have, for example, texts in another language, code, tables, or texts of one word. A check reports nothing if
+the text is too short for it.
 """
 
 from __future__ import annotations
@@ -107,9 +107,9 @@ def limits_of(case: Case, languages: Collection[str] = ("en",)) -> tuple[Limit, 
 
 
 def form_of(text: str) -> TextForm | None:
-    r"""Tell from the lines of a text whether it is code, or mostly a table.
+    r"""Classify a text by its lines as code, or as mostly a table.
 
-    Records, markup and rows of numbers are treated as tables. The result is None for ordinary text.
+    Records, markup and rows of numbers are treated as tables. Return None for ordinary text.
 
     >>> form_of("def f(x):\n    return x + 1"), form_of("name: Oslo; people: 709,037"), form_of("Oslo is large.")
     ('code', 'table', None)

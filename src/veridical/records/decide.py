@@ -1,6 +1,6 @@
 """Compare scores with thresholds to decide what is flagged.
 
-Detectors give scores, and only this module compares scores with thresholds. The result is a `Decision`. The thresholds
+Detectors only give scores. This module alone compares scores with thresholds, and returns a `Decision`. The thresholds
 come from the user or from a fitted detector (`records.judging.thresholds_in_force`). This module also joins
 neighbouring flagged spans for display.
 """
@@ -59,7 +59,10 @@ def decide(case: Case, judgement: Judgement, thresholds: Thresholds | None = Non
 
 
 def _inside(judgement: Judgement, sentences: Sequence[Span], threshold: float) -> list[int]:
-    """Find the verdicts to flag, by index: in each sentence those that reach `threshold`, or else the highest one."""
+    """Return the indices of the verdicts to flag in flagged sentences.
+
+    In each sentence, these are the verdicts that reach `threshold`. If none does, it is the one with the highest score.
+    """
     ordered = sorted(range(len(judgement.verdicts)), key=lambda i: judgement.verdicts[i].span.start)
     starts = [judgement.verdicts[i].span.start for i in ordered]
     marked: set[int] = set()
@@ -138,8 +141,8 @@ def overall(
     """Combine several judgements of one case into one outcome.
 
     - `FLAGGED`: A decision flags the response, its coverage, a verdict or an omission. If you set `flag_over`, the
-      decisions do not count. The case is then flagged if the `hallucination` or `omission` score of a judgement is
-      above that number.
+      decisions are ignored, and the case is flagged if the `hallucination` or `omission` score of a judgement is above
+      that number.
     - `CLEAR`: Nothing is flagged, and everything was judged. The response is not blank, all of it was judged and has a
       score, and every source that must be covered has a score. One detector may score the response and another one the
       coverage, as long as each judged its part completely.

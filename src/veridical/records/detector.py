@@ -1,7 +1,7 @@
-"""What makes an object a detector, and what a detector can declare about itself.
+"""The protocol that detectors follow, and the properties that they can declare.
 
-Every object with `name` and `judge` is a detector. Use `info_of`, `thresholds_of` and `fingerprint_of` to read what a
-detector declares. They return a default if the detector declares nothing.
+Every object with `name` and `judge` is a detector. `info_of`, `thresholds_of` and `fingerprint_of` return what a
+detector declares, or a default if it declares nothing.
 """
 
 from __future__ import annotations

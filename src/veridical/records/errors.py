@@ -56,19 +56,19 @@ def _line(text: str) -> str:
 
 
 class InputError(VeridicalError, ValueError):
-    """An input that cannot be used."""
+    """Raised for an input that cannot be used."""
 
 
 class SpanError(InputError):
-    """A span that does not lie in its text."""
+    """Raised for a span that does not lie in its text."""
 
 
 class WireError(InputError):
-    """JSON that is not one of our documents."""
+    """Raised for JSON that is not one of Veridical's documents."""
 
 
 class CircularArtifactError(InputError):
-    """Trained detectors whose folders name each other."""
+    """Raised for trained detectors whose folders name each other."""
 
 
 class DataError(InputError):
@@ -103,7 +103,7 @@ class UnknownNameError(InputError):
 
 
 class MissingExtraError(VeridicalError):
-    """An optional dependency is not installed."""
+    """Raised if an optional dependency is not installed."""
 
     def __init__(self, what: str, extra: str, package: str = "veridical") -> None:
         self.extra = extra

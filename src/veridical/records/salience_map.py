@@ -45,9 +45,9 @@ class SalienceMap:
             raise InputError(f"a salience map of {shape} words has values of {self.values.shape}")
 
     def strongest(self, rows: int, columns: int) -> SalienceMap:
-        """Cut the map down to the first `columns` response words and to `rows` source words.
+        """Crop the map to the first `columns` response words and to `rows` source words.
 
-        The source words that influence any of these response words most are kept, in the same order.
+        The crop keeps the source words that influence any of these response words most, in their original order.
         """
         import numpy as np
 
@@ -63,6 +63,6 @@ class SalienceMap:
         )
 
     def flags(self, spans: Sequence[Span]) -> list[bool]:
-        """Tell for each response word whether it shares a character with at least one of `spans`."""
+        """Return, for each response word, whether it overlaps at least one of `spans`."""
         joined = union(spans)
         return [bool(overlapping(joined, word.span)) for word in self.response_words]

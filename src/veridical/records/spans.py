@@ -1,9 +1,9 @@
 """Spans of characters, and set operations on them.
 
-A span is two positions, a start and an end that is not included, and does not hold the text. Any sequence of spans can
-serve as a set of characters. `union` brings the sequence into normal form, which is sorted and has no overlaps and no
-empty spans. The other set operations accept any sequence and return the normal form. They all sort once and then take
-linear time.
+A span is a half-open range of positions, and does not hold the text. Any sequence of spans can serve as a set of
+characters. `union` normalises such a sequence: it sorts the spans, joins those that overlap or touch, and drops empty
+ones. The other set operations accept any sequence and return a normalised one. Each operation sorts once and otherwise
+takes linear time.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextSpan(Span):
-    """A span together with the text that it covers. The text does not matter when the span is compared with others."""
+    """A span together with the text that it covers. Comparisons with other spans ignore the text."""
 
     text: str
 
@@ -159,11 +159,11 @@ def overlapping(disjoint: Sequence[Span], span: Span) -> Sequence[Span]:
 
 
 def furthest_end(spans: Iterable[Span]) -> Callable[[int], int]:
-    """Build a fast look-up of how far the spans reach that start before a position.
+    """Build a function that returns the highest end of all spans that start before a position.
 
-    The look-up returns the highest end of these spans, or 0 if there are none. As long as no span is empty, you can use
-    the look-up to find out whether any of the spans overlaps another span (`end_before(span.end) > span.start`) or
-    contains it (`end_before(span.start + 1) >= span.end`).
+    If no span starts before the position, the function returns 0. Each call takes logarithmic time. If none of the
+    spans is empty, you can test whether any of them overlaps a span (`end_before(span.end) > span.start`) or contains
+    it (`end_before(span.start + 1) >= span.end`).
 
     >>> end_before = furthest_end([Span(4, 6), Span(0, 9), Span(1, 2)])
     >>> end_before(0), end_before(5)

@@ -1,6 +1,6 @@
-"""Read and write specs, the texts that name a detector with its options.
+"""Parse and format specs, the strings that name a detector with its options.
 
-They are used on the command line, in configuration and in the files of trained detectors.
+Specs are used on the command line, in configuration and in the files of trained detectors.
 
     NAME[:ITEM,ITEM,…]      ITEM is a value, or OPTION=VALUE
     overlap:values          logprob:models/reader,template=tldr          verify:overlap,citations=all
@@ -20,7 +20,7 @@ from typing import Self
 from veridical.records.errors import InputError, UnknownNameError
 
 LONGEST = 10_000
-"""How many characters a spec may have."""
+"""The maximum length of a spec, in characters."""
 
 _ITEM = re.compile(r'\s*+(?:([a-z][a-z0-9_]*+)\s*+=\s*+)?+(?:"((?:[^"]++|"")*+)"\s*+|([^",]*+))(,|\Z)')
 _PLAIN = re.compile(r'[^\s",](?:[^",]*[^\s",])?')

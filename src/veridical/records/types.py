@@ -1,8 +1,8 @@
 """The data types (records) that all parts of Veridical share.
 
-A detector, an ensemble of detectors or a person reads a `Case` and returns a `Judgement`. The records are frozen, and
-none of them compares scores with thresholds. Spans do not include their end, and they count the characters of the text
-exactly as received. A `score` lies in [0, 1], where 1 means hallucinated (in a response) or omitted (in a source).
+A detector, an ensemble of detectors or a person reads a `Case` and returns a `Judgement`. All records are immutable. A
+span is a half-open range of characters, counted in the text exactly as received. A `score` lies in [0, 1], where 1
+means hallucinated (in a response) or omitted (in a source). Only `records.decide` compares scores with thresholds.
 """
 
 from __future__ import annotations
@@ -54,16 +54,17 @@ __all__ = [
 ]
 
 DEFAULT_THRESHOLD = 0.5
-"""Scores from this value up are flagged by default. For a probability, 0.5 means "as likely as not"."""
+"""The lowest score that is flagged by default. For a probability, 0.5 means "as likely as not"."""
 
 GOLD_THRESHOLD = 0.5
-"""Gold scores (a label, or the proportion of annotators) count as positive from this value up."""
+"""The lowest gold score that counts as positive. Gold scores are labels, or proportions of annotators."""
 
 
 def _set_score(record: object, name: str, what: str) -> None:
     """Convert a score of any library to a float. Raise `InputError` unless it is a number in [0, 1].
 
-    Records that are made for every word call this function only if the score is not yet a float in that range.
+    For speed, records that are created for every word check for a float in that range themselves, and call this
+    function only if their check fails.
     """
     score = getattr(record, name)
     try:
@@ -96,8 +97,8 @@ class Source:
             worst score counts.
         must_cover: Whether the response should cover the source. Detectors look for omissions only in such sources.
         citation: The mark by which a response cites the source, such as "[1]".
-        metadata: Your own JSON values, by name, which results keep. Identifiers in these values, such as an address,
-            count as stated by the source.
+        metadata: Your own JSON values, by name. Results keep them, and identifiers in them, such as web addresses,
+            count as part of the source.
         pages: The positions in `text` at which the pages begin. Empty for a text without pages.
     """
 
@@ -138,7 +139,7 @@ class Turn:
 
 
 class _Index:
-    """Holds the sources of a `Case` by id, filled on first use. The slot is not a field, so copies start without it."""
+    """Caches the sources of a `Case` by id. The cache is not a dataclass field, so copies start without it."""
 
     __slots__ = ("_by_id",)
     _by_id: dict[str, Source]
@@ -235,8 +236,8 @@ class Verdict:
     Attributes:
         span: The judged span, in characters of the response.
         score: How likely the span is hallucinated, from 0 (supported) to 1 (hallucinated).
-        label: The detector's word for the type of finding, which says, for example, that a source contradicts the span
-            or that no source mentions the span. None if the detector cannot tell.
+        label: The type of finding in the detector's own terms, such as "contradiction" if a source contradicts the
+            span, or "absence" if no source mentions the span. None if the detector cannot tell.
         claim: The checked claim that the span expresses.
         evidence: The passages that support or contradict the span.
         reason: The reason for the score, in one line.
@@ -325,7 +326,7 @@ class Usage:
 
 
 class _Fit:
-    """Holds the case that a `Judgement` was checked against. The slot is not a field, so copies start without it."""
+    """Caches the case that a `Judgement` was checked against. The cache is not a dataclass field, so copies drop it."""
 
     __slots__ = ("_checked_case",)
     _checked_case: Case
@@ -342,8 +343,8 @@ class Judgement(_Fit):
         by: The name of the detector or person.
         hallucination: The score of the whole response, from 0 (supported) to 1 (hallucinated). None if the whole
             response was not scored.
-        omission: The score for everything that the response leaves out, from 0 (leaves out nothing) to 1. None if
-            coverage was not scored.
+        omission: How much of the required sources the response leaves out, from 0 (nothing) to 1. None if coverage was
+            not scored.
         verdicts: The findings about spans of the response.
         omissions: The findings about spans of the sources.
         judged: The spans of the response that were judged. None means the whole response. Judged text without a verdict
@@ -485,7 +486,7 @@ class Decision:
         thresholds: The thresholds that were applied.
         outcome: The outcome of the judgement.
         hallucination: Whether the response-level score is flagged. None if there is no such score.
-        omission: Whether the score for all omissions together is flagged. None if there is no such score.
+        omission: Whether the response-level omission score is flagged. None if there is no such score.
         verdicts: The indices of the flagged verdicts within the judgement, in ascending order.
         omissions: The indices of the flagged omissions within the judgement, in ascending order.
     """

@@ -303,7 +303,7 @@ def resolve_citation(
     author contains the last name of the cited first author. Accents and letter case are ignored. If several sources
     match, the other authors, "et al." and the letter after the year decide between them.
 
-    If the citation refers to no source, the result is empty.
+    If the citation refers to no source, the list is empty.
 
     Args:
         citation: A citation from `find_citations`.

@@ -1,6 +1,6 @@
-"""Find the value or name that a source has where the response has a different one.
+"""Find, for a value or name in a response, the different value or name that a source has in its place.
 
-The functions compare the words around both. They return only clear matches and never guess.
+The functions compare the words around both mentions, and return only clear matches.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _MARGIN = {"name": 0.3, "value": 0.2}  # by how much the best candidate must be 
 
 
 class ContextSimilarity(NamedTuple):
-    """How alike the places of two values or names are, each feature in [0, 1].
+    """Features in [0, 1] that compare the contexts of two mentions (values or names).
 
-    One is the mention in the response. The other is a candidate in a source sentence.
+    One mention is in the response, and the other is a candidate in a source sentence.
 
     Attributes:
-        closeness: The share of the words around the mention, by weight, that the source sentence also has.
+        closeness: The weighted share of the words around the mention that the source sentence also has.
         context: The same share, but words near the mention and near the candidate count more.
         before: 1 if the same word precedes both.
         after: 1 if the same word follows both.
@@ -171,10 +171,10 @@ def counterparts(
 
 
 def other_answer(wrong: Mention, options: Iterable[Mention], asked: Sequence[Mention]) -> Mention | None:
-    """Find the value or name of a passage that could answer a question in place of a wrong answer.
+    """Find the value or name in a passage that could answer a question in place of a wrong answer.
 
-    It must be of the same kind as the wrong answer, and must not be in the question. The result is None if no value or
-    name is like this, or if several different ones are.
+    Candidates are of the same kind as the wrong answer and are not in the question. Return None if there is no
+    candidate, or if there are several different ones.
 
     Args:
         wrong: The wrong answer.
@@ -244,7 +244,7 @@ def likeness(
 def _content(sentence: Sentence, token_i: int, step: int) -> tuple[str, ...]:
     """Return the keys of the next content word within four tokens, or () if there is none.
 
-    If the sentence ends first, the result is ("",).
+    If the sentence ends first, return ("",).
     """
     for i in range(token_i + step, token_i + 5 * step, step):
         form = sentence.form(i)
@@ -275,10 +275,10 @@ def _preposition(sentence: Sentence, mention: Mention) -> str:
 
 
 def _written(sentence: Sentence, mention: Mention) -> tuple[object, ...]:
-    """Describe how a mention is written.
+    """Describe the surface form of a mention.
 
-    For a name, the result tells whether it is one word and whether it is in capitals. For a value, it tells whether it
-    begins with a digit and how many words it has.
+    For a name, return whether it is one word and whether it is in capitals. For a value, return whether it begins with
+    a digit, and the number of its words.
     """
     words = mention.span.of(sentence.text)
     if mention.is_name:
@@ -339,9 +339,9 @@ def agrees(mention: Mention, bound: str, option: Mention) -> bool:
 
 
 def _amount(value: Mention) -> tuple[str, Fraction] | tuple[str, Fraction, Fraction, Fraction] | None:
-    """Return what a value measures and its amount, or "d" and the year, month and day of a date.
+    """Split a value into what it measures and its amount, so that values can be ordered.
 
-    The result is None if the value has no order.
+    A date is split into "d", its year, month and day. Return None if the value cannot be ordered.
     """
     family, _, amount = value.keys[0].rpartition(":")
     if family == "n" or family.startswith("q:"):
@@ -404,10 +404,10 @@ def _same_part(one: str, other: str) -> bool:
 
 
 def full_name(index: SentenceIndex, sentence_i: int, option: Mention) -> tuple[Sentence, Mention]:
-    """Find the full name that the same source uses for a name of one word, and the sentence of the full name.
+    """Find the full name for a one-word name in the same source, and the sentence of the full name.
 
-    For example, "Berg" may be "Anna Berg" in another sentence. If the source has no full name, or several, you get the
-    name itself.
+    For example, "Berg" may be "Anna Berg" in another sentence. If the source has no full name, or several, return the
+    name itself and its sentence.
     """
     source = index.sentences[sentence_i]
     if not option.is_name or option.first < option.last:

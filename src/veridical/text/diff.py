@@ -20,10 +20,11 @@ MAX_CELLS = 2**32  # pairs of items to compare: half a gigabyte at one bit each
 
 
 def matches(before: Sequence[Hashable], after: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Align two sequences: find as many pairs of equal items as possible that are in the same order in both.
+    """Align two sequences by their longest common subsequence.
 
-    Each pair is an index in `before` and an index in `after`. The common beginning and the common end are always
-    aligned. What lies between is left unaligned if it is too long (more than `MAX_CELLS` pairs of items to compare).
+    Return the pairs of equal items in order, each as an index in `before` and an index in `after`. The common prefix
+    and suffix are always aligned. The items between them stay unaligned if there are too many to compare (more than
+    `MAX_CELLS` pairs).
 
     >>> matches("a b c d".split(), "a x c c d".split())
     [(0, 0), (2, 3), (3, 4)]

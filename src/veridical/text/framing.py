@@ -1,7 +1,8 @@
 """Blank out text that makes no claim, such as citation marks, list numbers, headings, or words that frame an answer.
 
-An encoder that has not seen "[2]", "3." or "Here is a summary of the text:" in training takes such text for unsupported
-claims. The rules are made for the output of language models, their word lists are English, and they take linear time.
+An encoder that never saw "[2]", "3." or "Here is a summary of the text:" in training mistakes such text for unsupported
+claims. The rules are written for the output of language models. Their word lists are English, and they run in linear
+time.
 """
 
 from __future__ import annotations
@@ -199,11 +200,11 @@ def without_framing(
 
 
 def without_citations(text: str, sources: Sequence[Source], *, only_known: bool = False) -> str:
-    """Replace the citations in `text` by blanks.
+    """Blank out the citations in `text`.
 
-    Citations by author and year are replaced only if they refer to one of the sources. With `only_known`, this also
-    holds for marks such as "[3]". Marks that are perhaps no citations (`Citation.certain` is False) are always
-    replaced.
+    A citation by author and year is blanked only if it refers to one of the sources. A mark such as "[3]" is always
+    blanked. With `only_known`, such a mark must also refer to a source, unless the citation is doubtful
+    (`Citation.certain` is False).
 
     >>> without_citations("It is red [1], not old [2].", [Source("a", "It is red.")], only_known=True)
     'It is red,     not old [2].'
@@ -220,7 +221,10 @@ def without_citations(text: str, sources: Sequence[Source], *, only_known: bool 
 
 
 def _without_number(item: re.Match[str]) -> str:
-    """Replace the number of a list item by a dash, so that it stays an item, or by blanks after other marks."""
+    """Replace the number of a list item by a dash, so that the line stays a list item.
+
+    If another list mark stands before the number, replace the number by blanks.
+    """
     return item["lead"] + (" " if item["lead"].strip() else "-").ljust(len(item["number"]))
 
 

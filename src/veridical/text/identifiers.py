@@ -1,9 +1,9 @@
 """Find identifiers in a text, and look them up in other texts.
 
-Identifiers are addresses, versions, hashes, files, flags and code names. They are compared as a whole. Some differences
-in typography are ignored: `https://`, `www.`, a slash at the end, letter case, hyphens and spaces inside numbers, and
-`key: value` for `key=value`. An identifier is also found as part of a longer one ("app.conf" in "/etc/app.conf"), and a
-version inside a range. All functions take linear time.
+Identifiers are addresses, versions, hashes, files, flags and code names. Two identifiers are compared as a whole, but
+some differences in typography are ignored: `https://`, `www.`, a trailing slash, letter case, hyphens and spaces inside
+numbers, and `key: value` for `key=value`. An identifier also matches as part of a longer one ("app.conf" in
+"/etc/app.conf"), and a version matches a range that contains it. All functions take linear time.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class KnownIdentifiers:
         return re.search(pattern, self._text) is not None
 
     def _has_in_parts(self, name: str) -> bool:
-        """Check whether the texts have a path or address, or its first parts in one place and the rest in another."""
+        """Check whether the texts have a path or address, either whole or as a prefix and a rest in two places."""
         if self._has(name):
             return True
         slashes = [match.start() for match in re.finditer("/", name)][:20]

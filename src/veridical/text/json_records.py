@@ -1,6 +1,6 @@
 """Split JSON inside a text into records that can be read one by one.
 
-A record is an object, or a row of plain members of a larger object, which contain no objects themselves. Splitting
+A record is an object, or a run of neighbouring members of a larger object that contain no objects themselves. Splitting
 takes linear time for any text.
 """
 
@@ -100,7 +100,11 @@ def _finish(container: _Container) -> None:
 
 
 def _spans(closed: _Container, end: int, whole: int) -> list[Span]:
-    """Split a closed container into records: itself, or the records in it and the plain members between them."""
+    """Split a closed container into records.
+
+    A container that is small or has only plain members is one record. Otherwise, the records inside it are returned,
+    together with the runs of plain members between them.
+    """
     if end - closed.start <= whole or all(plain for plain, _ in closed.members):
         return [Span(closed.start, end)]
     records: list[Span] = []

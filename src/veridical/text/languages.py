@@ -1,7 +1,8 @@
 """Guess the language of a text from its script and its function words, without a trained model.
 
-This is good enough to notice that a text is not English. It mostly finds the right language, but confuses close
-relatives. If a text has too few function words, no language is guessed. In a long text, only three parts are read.
+The guess is good enough to notice that a text is not English. It mostly names the right language, but may confuse
+closely related ones. A text with too few function words gets no guess. Of a long text, only the beginning, the middle
+and the end are read.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from math import log
 
-# code: name, function words in small letters, and letters beyond a to z; the more speakers, the earlier
+# code: name, function words in lower case, and letters beyond a to z; languages with more speakers come first
 _LATIN = {
     "en": (
         "English",
@@ -242,7 +243,7 @@ _LATIN = {
         "",
     ),
 }
-# scripts that several languages share, the most frequent first, which an undecided text is taken for
+# Scripts that several languages share. The most frequent language comes first, and wins if a text does not decide.
 _CYRILLIC = {
     "ru": (
         "Russian",
@@ -315,8 +316,8 @@ _DENSE = 3  # letters of an alphabet that say as much as one Chinese character
 _STRETCH = 800  # characters that are read at the beginning, in the middle and at the end
 _LEAST_WORDS = 4
 _LEAST_FORMS = 2  # function words of a language other than English
-_LEAST_SHARE = 0.12  # of its function words, and words with a letter of its own, among all words
-_LEAD = 1.5  # of its points to those of English
+_LEAST_SHARE = 0.12  # least share of words that are its function words or have a letter of its own
+_LEAD = 1.5  # least ratio of its points to those of English
 _LETTER = 0.5  # points of a word with a letter of the language, where a function word would have 1
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _WORD = re.compile(r"[^\W\d_]{2,}|[ldnscj](?=['’])", re.IGNORECASE)
@@ -325,7 +326,7 @@ _WORD = re.compile(r"[^\W\d_]{2,}|[ldnscj](?=['’])", re.IGNORECASE)
 def language_of(text: str) -> str | None:
     """Guess the language in which `text` is written.
 
-    The result is a key of `LANGUAGES`, or None if there is too little evidence for any language.
+    Return a key of `LANGUAGES`, or None if there is too little evidence for any language.
 
     >>> language_of("Der Turm ist 300 m hoch und steht in Paris."), language_of("Gustave Eiffel, 1889")
     ('de', None)
@@ -378,7 +379,7 @@ def _script_of_letter(char: str) -> str:
 
 @cache
 def _evidence(script: str) -> tuple[dict[str, list[tuple[str, float]]], dict[str, list[tuple[str, float]]]]:
-    """Weight each function word and letter for each language. One that fewer languages share counts more."""
+    """Weight each function word and letter for each language. The fewer languages share it, the higher its weight."""
     languages = _SHARED[script][0]
     by_word: dict[str, list[str]] = {}
     by_letter: dict[str, list[str]] = {}

@@ -1,6 +1,6 @@
 """Compute lexical features: whether, and in which form, each word of a response occurs in the sources.
 
-Models can use these features as inputs in addition to their states.
+Models can use these features as inputs in addition to their hidden states.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _BASE = np.uint64(0x9E3779B97F4A7C15)  # base of the polynomial hash of a run of
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SourceWords:
-    """The words of one source, analysed.
+    """The analysed words of one source.
 
     Attributes:
-        profile: Its words and values by the keys they imply.
-        numbers: The id of each different form.
-        count: How many words it has.
-        runs: The sorted hashes of all runs of 2, 3, 4, 5 and 6 words.
+        profile: The words and values of the source, by the keys that they imply.
+        numbers: An integer id for each distinct form.
+        count: The number of words.
+        runs: For each n from 2 to 6, the sorted hashes of all n-grams of words.
     """
 
     profile: Profile
@@ -65,7 +65,7 @@ _read: Recent[str, _SourceWords] = Recent(_KEPT)
 
 
 def _hashes(numbers: Sequence[int]) -> Iterator[NDArray[np.uint64]]:
-    """Yield the hashes of all runs of 2, of 3, … of `_LONGEST_RUN` words, in the order of their first words."""
+    """Yield the hashes of all n-grams for each n from 2 to `_LONGEST_RUN`, in the order of their first words."""
     ids = np.array(numbers, dtype=np.uint64) + np.uint64(1)
     hashes = ids
     for size in range(2, _LONGEST_RUN + 1):
@@ -122,7 +122,7 @@ def lexical_features(case: Case, units: Sequence[Span]) -> NDArray[np.float32]:
 
 
 def _shared_runs(sequence: Sequence[str], sources: Sequence[_SourceWords]) -> list[NDArray[np.int64]]:
-    """Find where the runs of 2, of 3, … words begin that both `sequence` and a source have."""
+    """Find the positions in `sequence` of the n-grams that a source also has, for each n from 2 to `_LONGEST_RUN`."""
     shared_by_size = [np.zeros(max(0, len(sequence) - size), dtype=bool) for size in range(1, _LONGEST_RUN)]
     for source in sources:
         unknown = len(source.numbers)  # the id of every word that the source lacks

@@ -86,7 +86,10 @@ def _any_script() -> str:
 
 @cache
 def _or_quantity(pattern: str) -> str:
-    """Put values before the words of a pattern. ASCII text is read like Latin text, because compiling takes long."""
+    """Extend a word pattern so that it matches values first.
+
+    ASCII text uses the pattern for Latin letters, because each further pattern takes long to compile.
+    """
     return f"{quantities.PATTERN}|{_LETTERS if pattern == _ASCII else pattern}"
 
 
@@ -136,10 +139,10 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 class Profile:
-    """The words of one text, counted by form and by the keys that they imply.
+    """Counts the words of one text by form and by the keys that they imply.
 
-    `types` says how often the text has each form that counts as a word, in order of first occurrence. `counts` says how
-    often its words imply each key.
+    `types` maps each form that counts as a word to its count, in order of first occurrence. `counts` maps each key to
+    the number of words that imply it.
     """
 
     __slots__ = (
@@ -212,7 +215,10 @@ class Profile:
         return Span(start, start + len(form))
 
     def matching_key(self, form: str) -> str | None:
-        """Return the first key of `form`, a word of another text, that this text supports, or None if there is none."""
+        """Return the first key of `form`, a word of another text, that this text supports.
+
+        Return None if the text supports none of its keys.
+        """
         for key in self.normalization.keys(form):
             if key in self.counts:
                 return key

@@ -101,9 +101,9 @@ class Mention:
         return len(self.keys) == 1 < len(letters) and self.keys[0] in (letters, f"{letters}a")
 
     def distance(self, token_i: int) -> int:
-        """Return how many tokens away token `token_i` of the sentence is. A token next to this mention is 1 away.
+        """Return the distance from this mention to token `token_i` of the sentence, in tokens.
 
-        If the token is inside the mention, the result is 0 or less.
+        An adjacent token has the distance 1, and a token inside the mention has a distance of 0 or less.
         """
         return max(self.first - token_i, token_i - self.last)
 
@@ -116,8 +116,8 @@ def word_pattern(folded: str) -> re.Pattern[str]:
 class Sentence:
     """A sentence of a text, or a piece of a very long sentence.
 
-    `text_i` says which of several texts the sentence is from. `item_numbers` are the positions of the digits that
-    number list items and so are not values.
+    `text_i` is the index of the text that the sentence is from. `item_numbers` are the positions of digits in the
+    numbers of list items, which are not values.
     """
 
     def __init__(
@@ -196,10 +196,10 @@ class Sentence:
                     yield Mention("people" if people else "name", span, i, last, keys, frozenset(keys))
 
     def _value_kind(self, i: int) -> str | None:
-        """Tell what kind of value token `i` is.
+        """Return the kind of value that token `i` is.
 
-        The result is None if the token is not a value, but for example a reference mark ("[3]") or part of a name
-        ("COVID-19").
+        Return None if the token is not a value. For example, a reference mark ("[3]") and a number that is part of a
+        name ("COVID-19") are not values.
         """
         token, text = self.tokens[i], self.text
         form, keys = token.form, token.keys
@@ -329,7 +329,7 @@ class WeightedWord:
 
 
 class SentenceIndex:
-    """Indexes the sentences of some texts, so that you can quickly find the sentences that support a key."""
+    """An inverted index of the sentences of some texts, which maps each key to the sentences that support it."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
@@ -372,7 +372,7 @@ class SentenceIndex:
         return weighted
 
     def proportion(self, sentence_i: int, words: Sequence[WeightedWord]) -> float:
-        """Compute which share of the words, by weight, a sentence has, in [0, 1]."""
+        """Compute the weighted share of `words` that a sentence has, in [0, 1]."""
         total = sum(word.weight for word in words) or 1.0
         return min(1.0, sum(word.weight for word in words if word.key in self.keys[sentence_i]) / total)
 
@@ -399,7 +399,8 @@ class SentenceIndex:
     def closeness(self, sentence_i: int, words: Sequence[WeightedWord]) -> float:
         """Compute the score in [0, 1] by which `closest` ranks a sentence.
 
-        The score is the share of `words`, by weight, that the sentence has. It is lower for long sentences.
+        The score is the weighted share of `words` that the sentence has, reduced if the sentence is longer than the
+        mean.
         """
         shared = {word.key: word.weight for word in words if word.key in self.keys[sentence_i]}
         total = sum(word.weight for word in words) or 1.0

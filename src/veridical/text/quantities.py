@@ -287,9 +287,9 @@ def is_value(word: str) -> bool:
 
 
 def keyed(word: str) -> tuple[int, str]:
-    """For a value with its key, return the position of the number and the unit that the key names.
+    """Return the position of the number in a value that stands with its key, and the unit that the key names.
 
-    The unit of an amount of money is "" if the key does not name the currency. Any other word gives (0, "").
+    The unit of an amount of money is "" if the key does not name the currency. For any other word, return (0, "").
 
     >>> keyed('duration_ms": 1500'[9:]), keyed('price": 40'), keyed("1500 ms")
     ((5, 'ms'), (8, ''), (0, ''))
@@ -309,7 +309,7 @@ def numeral(word: str) -> int:
 
 
 def in_sentence(word: str) -> str:
-    """Rewrite a value or time stamp from a record as in a sentence, without note marks.
+    """Rewrite a value or time stamp from a record as a sentence would state it, without note marks.
 
     >>> in_sentence('eur": 40'), in_sentence('price": 40'), in_sentence("T19:05:00Z"), in_sentence("330¹ m")
     ('40 eur', '40', '19:05', '330 m')
@@ -324,7 +324,7 @@ def in_sentence(word: str) -> str:
     return word[clock.start("h") : clock.end("s" if int(clock["s"] or 0) else "min")]
 
 
-# What a word of a form contains. It is looked for first, because the patterns of these forms take long to compile.
+# A cheap test for each form whose pattern takes long to compile. Only words that pass are matched with the pattern.
 _NEEDS = {
     "power": r"10(?:\^|\*\*|[⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹])",
     "frequency": "once|twice|thrice|times",
@@ -455,7 +455,7 @@ def _money(match: re.Match[str]) -> Value:
 
 
 def _age(match: re.Match[str]) -> Value:
-    """Return the value of "a man, 23,", which says the same as "a 23-year-old man"."""
+    """Return the value of an age. "A 23-year-old man" says the same as "a man, 23,", so its number alone is a key."""
     n = _fraction(match["n"])
     keys = (f"q:month:{12 * n}", f"n:{n}")
     return keys, keys

@@ -126,7 +126,7 @@ class _FoldedText:
     def at_words(self, start: int, end: int) -> Span | None:
         """Return the span of the folded characters `start` to `end`.
 
-        The result is None if the span does not begin and end with a whole word.
+        Return None if the span does not begin and end with a whole word.
         """
         first, last = self.offsets[start], self.offsets[end - 1] + 1
         if end < len(self.offsets) and self.offsets[end] < last:

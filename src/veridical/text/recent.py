@@ -12,11 +12,12 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """Caches values by key, and drops the least recently used values first. You can share it between threads.
+    """A thread-safe LRU cache that limits the total size and the number of its values.
 
     Args:
-        most: All values together may have at most this size. The latest value is kept even if it is larger.
-        count: At most this many values are kept. This limits the memory for short texts, whose values still take
+        most: The maximum total size of all values, in the unit of the sizes passed to `get`. The latest value is kept
+            even if it is larger.
+        count: The maximum number of values. It bounds the memory, because even the values of short texts take
             kilobytes.
 
     >>> lengths: Recent[str, int] = Recent(most=10)

@@ -112,14 +112,14 @@ _NEVER = _set(
     "Adm Brig Capt Cdr Cmdr Col Cpl Dr Drs Ens Fr Gen Gov Hon Lt Maj Messrs Mlle Mme Mr Mrs Ms Mx Pres Prof Rep Rev "
     "Sen Sgt Supt approx bzw ca cf dr e.g eds eg esp i.e ie mr mrs ms prof resp viz vs z.b"
 )
-# After one of these it does so only before a word that opens sentences and is hardly a name,
+# A full stop after one of these ends a sentence only before a word that often opens sentences and is rarely a name.
 _MAYBE = _set(
     "al b.a co corp d.c dept e.u inc jr ltd m.a m.d ph.d u.k u.n u.s Apr Asst Aug Ave Blvd Bros Dec Est Feb Fri Hwy "
     "Jan Jr Jul Jun Mar Mon Mt Nov Oct Rd Sat Sep Sept Sr St Sun Thu Thur Thurs Tue Tues Wed ed"
 )
-# after one of these not before a number,
+# A full stop after one of these does not end a sentence before a number.
 _BEFORE_NUMBER = _set("art ch chap eq eqs fig figs no nos nr p para pp pt ref refs rs sec sect tab v vol vols")
-# and after "a.m." or "p.m." not before these.
+# A full stop after "a.m." or "p.m." does not end a sentence before one of these.
 _CLOCK = frozenset(WEEKDAYS) | _set(
     "mon tue tues wed thu thurs fri sat sun eastern central mountain pacific local est edt cst cdt mst mdt pst pdt et "
     "ct mt pt gmt utc bst cet cest ist jst"

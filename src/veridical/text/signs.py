@@ -44,7 +44,7 @@ def _plain(match: re.Match[str]) -> str:
 
 
 def _in_plain(given: str) -> tuple[str, array[int] | None]:
-    """Convert a text to plain typography. If this changes the text, return where each character was before."""
+    """Convert a text to plain typography. If the text changes, also return the original position of each character."""
     if given.isascii() and "&" not in given and "[" not in given:
         return given, None
     parts: list[str] = []
@@ -99,7 +99,7 @@ _UNITS = frozenset({"%", "‰", "°", *_CURRENCIES})
 _ATTACHED = frozenset({"+", "-", "++", "--", "#", "♭", "♮", "!", "±", "≈", "√", "^"})
 """Signs that are part of the word before or after them, if there is no space between."""
 _BETWEEN = frozenset({"*", "/"})
-"""Signs that are marks of Markdown or of a note if they touch a word on one side only."""
+"""Signs that count as Markdown or note marks, not as operators, if they touch a word on one side only."""
 _MARKUP = "*_`~\"'“”‘’«»"
 _ITEM = re.compile(r"\n[ \t]*+(?:(?:[>+*•◦▪·-]|#{1,6})[ \t]++)++")
 _LONGEST = 60  # characters of a gap with signs that are read

@@ -49,7 +49,7 @@ class WordPairs:
                     alike.setdefault(pair, start)
 
     def splits(self, word: str, known: Container[str]) -> Iterator[tuple[str, str, int]]:
-        """Split `word` into two known words that the text joins by a hyphen or a space, in every possible way.
+        """Yield every split of `word` into two known words that the text joins by a hyphen or a space.
 
         Each result is a triple of the first part, the second part, and the position in the text.
 

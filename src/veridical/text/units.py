@@ -89,7 +89,7 @@ swiss_franc swiss_francs = chf 1
 pound pounds = gbp 1 | mass 45359237/100000
 """
 UNITS: dict[str, list[tuple[str, Fraction]]] = {}
-"""What each spelling of a unit can mean: a dimension or currency, and how many base units it has."""
+"""The possible meanings of each spelling of a unit: its dimension or currency, and its size in base units."""
 for _line in _UNIT_TABLE.split("\n"):
     _names, _, _meanings = _line.partition(" = ")
     for _name in _names.split():
@@ -97,8 +97,8 @@ for _line in _UNIT_TABLE.split("\n"):
         UNITS[_name.replace("_", " ")] = [(kind, Fraction(size)) for kind, size in _pairs]
 UNITS |= {code: [(code, Fraction(1))] for code in CURRENCY_CODES}
 
-# Units as they end the keys of JSON and settings: "price_eur", "duration_ms", {"days": 3}. Left out are names that have
-# another meaning there: the minimum, and "month": 5, which is May.
+# Units at the end of keys in JSON and settings: "price_eur", "duration_ms", {"days": 3}. Names that have another
+# meaning in keys are left out: "min" may be a minimum, and "month": 5 is May.
 _NO_KEY_UNITS = {"min", "mins", "second", "minute", "hour", "day", "week", "month", "year", "decade", "degree", "stone"}
 KEY_UNITS = {
     name.replace(" ", "_"): name
@@ -106,7 +106,7 @@ KEY_UNITS = {
     if name.replace(" ", "").isalnum() and name.isascii() and name not in _NO_KEY_UNITS
 }
 KEY_UNITS |= {"s": "sec", "percentage": "percent", "c": "°c", "celsius": "°c", "f": "°f", "fahrenheit": "°f"}
-# keys of money whose currency is not said: "price": 40 supports "40 euros" as well as "$40"
+# keys for money that do not name a currency: "price": 40 supports "40 euros" as well as "$40"
 _MONEY_KEYS = "amount balance bill budget charge cost costs deposit discount fare fee fees income payment price prices "
 _MONEY_KEYS += "refund rent revenue salary sales spend subtotal tax total wage"
 KEY_UNITS |= dict.fromkeys(_MONEY_KEYS.split(), "")

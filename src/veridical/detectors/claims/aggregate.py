@@ -126,8 +126,8 @@ class Coverage:
 def aggregate_coverage(case: Case, to_cover: Sequence[tuple[Source, Span]], results: Sequence[ClaimResult]) -> Coverage:
     """Compute how much a response leaves out, from checks of each source sentence against the response.
 
-    If a sentence of a source could not be judged, only those of its sentences that are clearly left out (score 1) are
-    reported, and all others of this source count as unjudged. The coverage then has no score.
+    If any sentence could not be judged, the coverage has no score. For a source with such a sentence, only sentences
+    that are clearly left out (score 1) are reported, and its other sentences count as unjudged.
 
     Args:
         case: The case that was checked.

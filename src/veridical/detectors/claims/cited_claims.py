@@ -55,7 +55,7 @@ class CitationPolicy:
     def parse(cls, text: str) -> Self | None:
         """Parse a policy from the text of an option.
 
-        The text is "skip" or "all", and you can add "+missing", "+each" or both. For "off", the result is None.
+        The text is "skip" or "all", optionally followed by "+missing", "+each" or both. For "off", return None.
 
         >>> CitationPolicy.parse("all+each"), CitationPolicy.parse("off")
         (CitationPolicy(uncited='all', missing=False, each=True), None)

@@ -1,7 +1,7 @@
 """The protocol of claim checkers, which check claims against sources, and an adapter for any detector.
 
-A checker is called once with all claims of all cases, and returns one `ClaimResult` for each claim. If it cannot judge
-a claim, the result has a reason instead of a score. The checker that asks a chat model is in
+A checker gets the claims of all cases in a single call, and returns one `ClaimResult` for each claim. If the checker
+cannot judge a claim, the result has a reason instead of a score. The checker that asks a chat model is in
 `veridical.detectors.claims.llm_checker`.
 """
 

@@ -2,7 +2,7 @@
 
 The prompts follow CH-Wang et al. 2024, appendix C.1, and George and Stuhlmüller 2023, §2.4.
 
-The sources must fit into one prompt, otherwise the response is not judged. Splitting them would not work, because a
+The sources must fit into one prompt, otherwise the response is not judged. The sources cannot be split, because a
 response may be supported by two parts together but by neither of them alone.
 """
 

@@ -3,8 +3,8 @@
 The methods follow George and Stuhlmüller 2023: the probability of Yes (§2.2, A.1.2), reasoning with quotes (A.1.3), or
 a critique with a revised claim (A.3.1).
 
-Each call asks about one claim and one chunk of the sources. A claim is supported if at least one chunk supports it. If
-a reply does not clearly answer the question, it is treated as no answer.
+Each call asks about one claim and one chunk of the sources. A claim is supported if at least one chunk supports it. A
+reply that does not clearly answer the question gives no score.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def chat_messages(
 ) -> tuple[Message, ...]:
     """Build the messages that ask about a document, with the few-shot examples first.
 
-    The document comes first and is always written in the same way, so that a server with a prefix cache can reuse it
-    for all claims.
+    Each question begins with the document, always in the same form, so that a server with a prefix cache can reuse the
+    document for all claims.
 
     Args:
         prompts: The prompt that contains the document, and the prompt that asks.
@@ -223,9 +223,9 @@ class _Call:
     halvings: int = 0
 
     def halves(self, reply: Reply | Failure) -> list[_Call]:
-        """Split the call into two with half the text each if the model refused the text as too long.
+        """Return two calls with half the text each, if the model refused the text as too long.
 
-        The result is empty if the model did not refuse it, or if the text was halved too often.
+        The list is empty if the model did not refuse the text, or if the text was already halved too often.
         """
         if not isinstance(reply, Failure) or reply.kind != "context" or self.halvings >= _MAX_HALVINGS:
             return []
@@ -236,8 +236,8 @@ class _Call:
 def _best_chunk(chunks: Sequence[ClaimResult]) -> ClaimResult:
     """Return the result of the chunk that supports the claim best.
 
-    A chunk whose answer could not be read might support the claim, so the claim then gets a score only if another chunk
-    says Yes.
+    If the answer about a chunk could not be read, this chunk might support the claim. The claim then gets a score only
+    if another chunk supports it.
     """
     usage = Usage.total(chunk.usage for chunk in chunks)
     scored = [chunk for chunk in chunks if chunk.score is not None]

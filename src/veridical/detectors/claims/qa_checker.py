@@ -1,8 +1,8 @@
-"""Check a claim by questions: compare the answers of the claim with those of the sources (QAGS, QuestEval).
+"""Check a claim by question answering: compare the claim's answers with the sources' answers (QAGS, QuestEval).
 
-This follows Wang et al. 2020 and Scialom et al. 2021, and is a baseline of CH-Wang et al. 2024, §5.2. A chat model
-writes questions about the claim and answers them from the sources. The two answers are compared by the F1 of their
-words, and numbers and dates are compared by value.
+A chat model writes questions about the claim and answers them from the sources. Both answers to a question are compared
+by the F1 of their words, with numbers and dates compared by value. The method follows Wang et al. 2020 and Scialom et
+al. 2021, and is a baseline of CH-Wang et al. 2024, §5.2.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _read_answer(reply: Reply, questions: Sequence[Question]) -> list[ClaimResul
 
 
 def _of_claim(reply: Reply | Failure, answers: Sequence[ClaimResult]) -> ClaimResult:
-    """Average the scores of a claim's questions. The question whose answers differ most becomes the reason."""
+    """Average the scores of a claim's questions. The reason names the question whose answers differ most."""
     usage = Usage.total([reply.usage, *(answer.usage for answer in answers)])
     scored = [(answer.score, answer) for answer in answers if answer.score is not None]
     if not scored:

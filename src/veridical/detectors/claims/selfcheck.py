@@ -1,7 +1,7 @@
-"""Check self-consistency: ask the generator again several times, and suspect sentences that its other answers lack.
+"""Check self-consistency: sample more answers from the generator, and compare each sentence with these answers.
 
-You need the generator but no sources. This finds statements that the generator is unsure about. It cannot find errors
-that the generator repeats with confidence.
+The check needs the generator but no sources. It finds statements that the generator is unsure about, but no errors that
+the generator repeats with confidence.
 """
 
 from __future__ import annotations
@@ -144,10 +144,9 @@ class SelfCheck:
         return judgements
 
     def _requests(self, case: Case) -> list[Request]:
-        """Build the same request once for each sample, with a seed of its own, so that a cache keeps the samples apart.
+        """Build one request for each sample. The requests differ in their seed, so that a cache keeps them apart.
 
-        The result is empty if the case has neither a prompt nor a question to ask again, or if its response has no
-        words.
+        The list is empty if the case has neither a prompt nor a question to ask again, or if its response has no words.
         """
         if not has_words(case.response) or (case.prompt is None and case.question is None):
             return []

@@ -3,8 +3,8 @@
 The method follows George and Stuhlmüller 2023, §2.2 and §3.2. The claims are the sentences of the response, or a list
 that a model writes. The checker is a chat model or any detector.
 
-This module applies no threshold. The threshold in the paper lies between the mean scores of labelled faithful and
-hallucinated responses, and you can compute it with `metrics.thresholding.threshold_between_means`.
+This module applies no threshold. To compute the threshold of the paper, which lies between the mean scores of labelled
+faithful and hallucinated responses, use `metrics.thresholding.threshold_between_means`.
 """
 
 from __future__ import annotations

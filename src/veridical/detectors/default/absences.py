@@ -16,11 +16,10 @@ from veridical.text.stopwords import STOP_WORDS
 
 
 def matter_of_absence(sentence: str, sources: Sequence[Source] = ()) -> Span | None:
-    """Find the part of a sentence that names what the sources are said to lack.
-
-    None if the sentence says anything else.
+    """Find the part of a sentence that names what the sources are said to lack ("does not mention the price").
 
     The sentence may refer to a source by a common word such as "the policy", or by words from the id of the source.
+    Return None if the sentence says anything else.
 
     >>> sentence = "The policy does not mention the price."
     >>> matter_of_absence(sentence).of(sentence)
@@ -43,11 +42,12 @@ def matter_of_absence(sentence: str, sources: Sequence[Source] = ()) -> Span | N
 
 
 def lacking(sources: Sequence[Source], matter: str) -> bool | None:
-    """Check whether no source says anything about `matter`.
+    """Check whether the sources say nothing about `matter`.
 
-    The result is True if one content word of `matter` is in no source, or if source sentences have all its content
-    words but not the kind of value or name that is asked for ("when …"). It is False if a sentence has both, and does
-    not itself say that something is unknown. Otherwise words alone cannot decide, and the result is None.
+    Returns:
+        True if one content word of `matter` is in no source. Also True if source sentences have all its content words
+        but none has the kind of value or name that is asked for ("when …"). False if a sentence has both, and does not
+        itself say that something is unknown. None if words alone cannot decide.
 
     >>> tower = [Source("a", "The tower was built in 1889.")]
     >>> lacking(tower, "when the tower was built"), lacking(tower, "who built the tower"), lacking(tower, "tents")

@@ -291,7 +291,7 @@ class Default:
     def _scored(self, cases: Sequence[Case]) -> tuple[dict[int, ScoredResponse], list[Judgement]]:
         """Score the cases without the reader.
 
-        The result is the logits of each response by the index of its case, and the judgement of each case.
+        Return the logits of each response by the index of its case, and the judgement of each case.
         """
         coverage = [(i, source) for i, case in enumerate(cases) for source in _to_cover(case)]
         readable = [coverage_case(cases[i], source) for i, source in coverage if has_words(cases[i].response)]
@@ -322,10 +322,10 @@ class Default:
         return with_reader(cases, judgements, undecided, self.reader, threshold=threshold, weight=weight)
 
     def contradicted(self, cases: Sequence[Case]) -> list[list[tuple[Span, float]]]:
-        """For each sentence of each response, compute the probability that the sources contradict it.
+        """Compute, for each sentence of each response, the probability that the sources contradict the sentence.
 
-        The probability assumes that the sentence is unsupported. The result is empty for a case without sources, and
-        for every case if the detector was not trained to tell contradiction from absence.
+        The probability is conditional on the sentence being unsupported. The list is empty for a case without sources,
+        and for every case if the detector was not trained to distinguish contradiction from absence.
         """
         return self._by_language(cases, Default._sentences_contradicted)
 

@@ -36,9 +36,9 @@ class Fitted:
         levels: The regression of each level, with its threshold.
         contradiction: The curve from the encoder's logit to the probability that an error is a contradiction. None if
             the detector was not trained to tell.
-        short_answer: For a short answer that was read only in its places in the sources, the curve from its logit to
-            the probability that it is wrong. None if the detector has no such curve.
-        located: The same for short answers whose places the sentence encoder has compared with the question.
+        short_answer: The curve from the logit of a short answer to the probability that the answer is wrong, for
+            answers that were read only where they occur in the sources. None if the detector has no such curve.
+        located: The same for short answers whose occurrences the sentence encoder has compared with the question.
         languages: The languages that the detector was trained on.
     """
 
@@ -95,9 +95,9 @@ class Fitted:
     def short_answer_probability(self, scored: ScoredResponse) -> float | None:
         """Return the probability that a short answer is wrong.
 
-        None if the answer was not read in its places. Also None if the question has several sentences and was not
-        compared with these places, because the curve was fitted on questions that are read as one sentence with their
-        answer.
+        Return None unless the answer was read only where it occurs in the sources (`ScoredResponse.in_place`). Also
+        return None if the question has several sentences and was not compared with these occurrences, because the curve
+        was fitted on questions that are read as one sentence with their answer.
         """
         if not scored.in_place or (scored.location is None and len(scored.parts) > 1):
             return None

@@ -32,7 +32,7 @@ _QUOTED = 120  # characters of a source in a reason
 
 @dataclass(frozen=True, slots=True)
 class _OfResponse:
-    """What was found out about a response.
+    """The verdicts and notes on a response, from which its judgement is built.
 
     `judged` is None if all of the response was judged. `trained_on` names the kinds of `scope.Limit` that do not matter
     here, because the detector was trained on such cases.
@@ -191,10 +191,10 @@ def _answered_elsewhere(
     fitted: Fitted,
     span: Span | None = None,
 ) -> tuple[Verdict, ...]:
-    """If an answer is flagged, add a source sentence that is closer to the question to its words as evidence.
+    """Explain a flagged answer by the source sentence that is closer to the question.
 
-    If this sentence clearly has the right answer, that answer becomes the correction. `span` is the part of the
-    response that answers. Default: all of it.
+    The sentence becomes the evidence for the words of the answer. If it clearly has the right answer, that answer
+    becomes the correction. `span` is the part of the response that answers the question. Default: the whole response.
     """
     closest = answer.closest
     if closest is None or score < fitted.thresholds[Level.RESPONSE]:
@@ -223,5 +223,5 @@ def _less_sure(judgement: Judgement, fitted: Fitted) -> Judgement:
 
 
 def _halfway(threshold: float) -> Callable[[Any], Any]:
-    """Return a function that moves a score halfway to the threshold. The score is less sure, but the decision stays."""
+    """Return a function that moves a score halfway to the threshold, which does not change any decision."""
     return lambda score: None if score is None else (score + threshold) / 2

@@ -1,7 +1,7 @@
-"""Compare a question with the places of its short answer in the sources, by their embeddings.
+"""Compare a question with the occurrences of its short answer in the sources, by the similarity of embeddings.
 
 If the sources say "1913" in a sentence about another building, this sentence is less similar to the question than the
-one with the right answer. A sentence encoder computes the similarities. It knows a hundred languages.
+one with the right answer. The similarities come from a sentence encoder for a hundred languages.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ TEMPERATURE = 0.02
 
 
 class Location(NamedTuple):
-    """How likely a question is answered where the sources have a short answer.
+    """How likely a short answer occurs where the sources answer its question.
 
     Attributes:
-        log_probability: The log of a share in [0, 1]. In a softmax over their similarities to the question, the
-            answer's most similar place has this share, and an average sentence of the sources has the rest.
-        closest: The sentence of the sources that is most similar to the question. None if it has the answer.
+        log_probability: The log of a probability from a softmax over two similarities to the question: that of the
+            most similar occurrence of the answer, whose probability this is, and that of an average sentence of the
+            sources.
+        closest: The sentence of the sources that is most similar to the question. None if this sentence has the answer.
     """
 
     log_probability: float
@@ -49,7 +50,7 @@ class AnswerCurve:
 
     Attributes:
         encoder: The weight of the encoder's logit.
-        location: The weight of the log probability of the location, which is itself negative.
+        location: The weight of the location's log probability, which is at most 0.
         intercept: The intercept.
     """
 
@@ -59,7 +60,13 @@ class AnswerCurve:
 
     @classmethod
     def read(cls, numbers: Mapping[str, Any]) -> AnswerCurve:
-        """Read a curve from JSON. Raises a `KeyError`, `TypeError` or `ValueError` if it is damaged."""
+        """Read a curve from JSON.
+
+        Raises:
+            KeyError: A number is missing.
+            TypeError: A value is not a number.
+            ValueError: A string does not stand for a number.
+        """
         return cls(*(float(numbers[name]) for name in cls.__slots__))
 
     def probability(self, logit: float, location: float) -> float:
@@ -72,9 +79,9 @@ class AnswerCurve:
 
 
 def location_of(encoder: SentenceEncoder, case: Case) -> Location | None:
-    """Compare the question of a short answer with the places where the sources have the answer.
+    """Compare the question of a short answer with the occurrences of the answer in the sources.
 
-    None if there is no question, if no source has the answer, or if the sources have only one sentence.
+    Return None if there is no question, if no source has the answer, or if the sources have only one sentence.
     """
     question = " ".join((case.question or "").split())
     around, windows = windows_of(case)
@@ -90,7 +97,7 @@ def location_of(encoder: SentenceEncoder, case: Case) -> Location | None:
 
 
 def _evidence(case: Case, window: str) -> Evidence | None:
-    """Return the place of a window in the sources. None if the window contains the response."""
+    """Find the span of a window in the sources, or return None if the window contains the response."""
     if next(places(case.response, window, sentences_before=0, before=0, after=0), None) is not None:
         return None
     starts = ((source.id, source.text.find(window)) for source in case.sources)
@@ -98,9 +105,10 @@ def _evidence(case: Case, window: str) -> Evidence | None:
 
 
 def replacement(answer: str, sentence: str, question: str) -> str | None:
-    """Find the only value or name in a sentence that could stand in place of a short answer.
+    """Find the only value or name in a sentence that could replace a short answer.
 
-    It must be of the same kind as the answer, and must not be in the question. None if there is none, or more than one.
+    A candidate is of the same kind as the answer and is not in the question. Return None if there is no candidate, or
+    more than one.
 
     >>> replacement("1913.", "The new library opened in 1931 for 80,000 euros.", "When did the library open?")
     '1931'
@@ -116,9 +124,9 @@ def _mentions(text: str) -> Iterator[Mention]:
 
 
 def windows_of(case: Case) -> tuple[list[str], list[str]]:
-    """Return the parts of the sources around each place of a short answer, and all sentences of the sources.
+    """Return the parts of the sources around each occurrence of a short answer, and all sentences of the sources.
 
-    Sentences are cut into parts of at most `_LONGEST` characters. If there are more than `_MOST_PLACES` places or
+    Sentences are cut into parts of at most `_LONGEST` characters. If there are more than `_MOST_PLACES` occurrences or
     `_MOST_WINDOWS` parts of sentences, those that share the most words with the question are kept.
     """
     asked = set(word_forms((case.question or "").casefold()))

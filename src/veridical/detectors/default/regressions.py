@@ -56,7 +56,7 @@ SIGNS: Mapping[str, int] = {
     **dict.fromkeys(("missing_of_response", "missing_of_sentence"), 1),
     **dict.fromkeys(("run", "in_source", "exact", "pair_before", "pair_after"), -1),
 }
-"""For inputs whose direction is known before fitting: 1 if a higher value speaks for an error, -1 if against one."""
+"""The inputs whose effect has a known sign: 1 if a higher value speaks for an error, -1 if it speaks against one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,7 +164,7 @@ def source_rows(scored: ScoredResponse, table: WordTable, response_words: int) -
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelModel:
-    """The regression of one level, and the threshold in [0, 1] that a flagged score reaches."""
+    """The regression of one level, and the lowest score in [0, 1] that is flagged."""
 
     classifier: LinearClassifier
     threshold: float

@@ -40,30 +40,30 @@ COPIED = -6.0
 DENIED = 6.0
 """Lower bound of the logit of a sentence that wrongly denies that the sources say something."""
 MOST = 256
-"""At most this many sentences of a source to cover are read by the encoder.
+"""The maximum number of sentences of a source to cover that the encoder reads.
 
-They are the sentences that share the most words with the response.
+The encoder reads those that share the most words with the response.
 """
 UNREAD = 3.5
-"""The logit of sentences that are not read.
+"""The logit that is assumed for sentences that the encoder does not read.
 
-It is about the mean logit that the encoder gives such sentences when it does read them (3.1 to 3.9 in nine sources of
-some 560 sentences).
+If the encoder does read such sentences, their mean logit is about this high (3.1 to 3.9 in nine sources of some 560
+sentences).
 """
 _MISSING, _VALUE, _NAME, _IN_SOURCE = map(FEATURES.index, ("missing", "value_missing", "name_missing", "in_source"))
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule with its name, what it is about, and exactly one effect, from `rewrite` to `misplaced`.
+    """A rule of the default detector, whose effect is exactly one of the attributes from `rewrite` to `misplaced`.
 
     Attributes:
         name: The name in `default:without=NAME`.
-        about: What the rule is about, in words.
+        about: A description of the text that the rule is for.
         rewrite: Changes what the encoder reads. It may put text before the response, but the response keeps its length.
         places: Finds the parts of the sources that could support the response. The encoder reads each part by itself,
-            and the result of the part that supports the response best is used. If there are no such parts, it reads the
-            whole sources.
+            and the result of the part that supports the response best is used. If there are no such parts, the encoder
+            reads the whole sources.
         locate: Compares the places of a short answer with its question. Needs the sentence encoder.
         answer: Finds the words that answer the question. The encoder also reads them by themselves, as a short answer.
         adjust: Bounds the logits of sentences. It is called with the case as the encoder reads it, the logits, and
@@ -113,8 +113,9 @@ def _with_copies(case: Case, scored: ScoredResponse, of_sources: bool) -> Scored
 def _with_absences(case: Case, scored: ScoredResponse, of_sources: bool) -> ScoredResponse:
     """Lower or raise the logits of sentences that only say what the sources lack, if words are enough to decide.
 
-    The logits become low if the sources do lack it, and high if a source sentence has it. Refusals also get high
-    logits, because only refusals to answer a question that the sources answer are left in the response (`framing`).
+    The logits become low if the statement is true, and high if a source sentence has what the sources are said to lack.
+    Refusals also get high logits, because the rule `framing` leaves them in the response only if the sources answer the
+    question.
     """
     true: list[tuple[int, NDArray[np.int64]]] = []
     false: list[tuple[int, NDArray[np.int64]]] = []
@@ -279,7 +280,7 @@ def _of_answers(
 ) -> dict[int, tuple[Span, ScoredResponse]]:
     """Find the part of each statement that answers its question, and score it as a short answer.
 
-    Answers that no source has are left out. The result is by the index of the case.
+    Answers that no source has are left out. Return each answer by the index of its case.
     """
     found = [(i, rule.answer(case)) for rule in rules if rule.answer is not None for i, case in enumerate(cases)]
     spans = {i: span for i, span in found if span is not None}

@@ -1,8 +1,8 @@
 """Combine the sentence scores of the default detector with those of another detector, the reader.
 
-Each score is first turned into log-odds, measured from the threshold of its detector. The result is the weighted mean
-of both. A sentence that is exactly on both thresholds therefore stays on the threshold, and its score rises if either
-of the two scores rises.
+Each score is converted to log-odds relative to the threshold of its detector, and the combined score is the weighted
+mean of both. A sentence that is exactly on both thresholds therefore stays on the threshold, and its score rises if
+either of the two scores rises.
 """
 
 from __future__ import annotations
@@ -33,7 +33,13 @@ def log_odds_of(score: float, threshold: float) -> float:
 
 
 def combined(score: float, reading: float, threshold: float, weight: float) -> float:
-    """Combine a score in [0, 1] with a reading, which is the log-odds of the reader measured from its threshold.
+    """Combine a score with the reader's score for the same sentence, and return the combined score in [0, 1].
+
+    Args:
+        score: The default detector's score, in [0, 1].
+        reading: The log-odds of the reader's score, minus the log-odds of the reader's threshold.
+        threshold: The default detector's threshold.
+        weight: The weight of the reader, in [0, 1].
 
     >>> round(combined(0.4, 0.0, 0.4, 0.5), 6), combined(0.4, 2.0, 0.4, 0.5) > combined(0.4, 1.0, 0.4, 0.5) > 0.4
     (0.4, True)
@@ -117,11 +123,10 @@ def best_weight(examples: Sequence[Example], scored: Sequence[tuple[Judgement, J
 
 
 def _readings(reader: Detector, cases: Sequence[Case], sentences: Sequence[Sequence[Span]]) -> list[list[float | None]]:
-    """Return the reader's log-odds for each sentence, measured from the reader's threshold.
+    """Return the reader's log-odds for each sentence, minus the log-odds of the reader's threshold.
 
-    None for a sentence that the reader did not judge.
-
-    The reader judges each response as a whole. Sentences that get no score of their own are judged again, one by one.
+    The reader judges each response as a whole. Sentences that get no score of their own are judged again, one by one. A
+    sentence that the reader still did not judge gets None.
     """
     thresholds = thresholds_in_force(reader)
     readings: list[list[float | None]] = []
@@ -147,9 +152,9 @@ def _readings(reader: Detector, cases: Sequence[Case], sentences: Sequence[Seque
 
 
 def _by_sentence(text: str, verdicts: Sequence[Verdict], sentences: Sequence[Span]) -> list[float | None]:
-    """Return the highest score of the verdicts in each sentence.
+    """Return, for each sentence, the highest score of the verdicts in it.
 
-    None if a sentence has no verdict, or if one of its verdicts also covers words outside of the sentence.
+    A sentence gets None if it has no verdict, or if one of its verdicts also covers words outside of the sentence.
     """
     starts, ends = [span.start for span in sentences], [span.end for span in sentences]
     scores: list[float | None] = [None] * len(sentences)

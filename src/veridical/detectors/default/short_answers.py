@@ -3,8 +3,8 @@
 A response such as "Yes." says nothing by itself, so the encoder also reads the question.
 
 A short answer can also be in the sources but answer a different question: "1913" is wrong if another building opened in
-1913. The encoder often misses this in a long passage. So it compares the question with the sentence around each place
-where the answer occurs.
+1913. The encoder often misses such an error in a long passage, and therefore reads the question and the answer with
+only the sentences around each occurrence of the answer.
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ def _is_short(response: str) -> bool:
 
 
 def in_its_places(case: Case) -> list[Case]:
-    """Return a copy of the case for each place in a source where its short answer occurs.
+    """Return one copy of the case for each occurrence of its short answer in a source.
 
     The only source of each copy is the sentence around the answer, together with the sentence before it. If there are
-    more than eight places, the eight that share the most words with the question are kept.
+    more than eight occurrences, the eight that share the most words with the question are kept.
 
     Returns:
         The cases. The list is empty if the response is not a short answer to a question (`MOST_WORDS`), if it is "yes"
@@ -110,11 +110,9 @@ def in_its_places(case: Case) -> list[Case]:
 
 
 def places(answer: str, text: str, *, sentences_before: int, before: int, after: int) -> Iterator[str]:
-    """Yield the part of a text around each place where a short answer occurs.
+    """Yield the text around each occurrence of a short answer, up to the first `_MOST_MATCHES` occurrences.
 
-    Nothing is yielded for an answer such as "yes" or "no".
-
-    Only the first `_MOST_MATCHES` places are found.
+    Answers such as "yes" and "no" yield nothing.
 
     Args:
         answer: The answer. Signs around it are ignored.
@@ -141,11 +139,11 @@ def places(answer: str, text: str, *, sentences_before: int, before: int, after:
 
 
 def answer_in(case: Case) -> Span | None:
-    """Find what answers the question in a short statement: the only value or name that the question lacks.
+    """Find the part of a short statement that answers the question: the only value or name that the question lacks.
 
-    None if the question has fewer than half of the statement's other content words, so that the statement does not
-    answer it. Also None if the response has several such values or names, a negation, several sentences, or more than
-    `_LONGEST_STATEMENT` words, or if the name has more than `MOST_WORDS` words.
+    Return None if the statement does not answer the question, because the question has fewer than half of the
+    statement's other content words. Also return None if the response has several such values or names, a negation,
+    several sentences, or more than `_LONGEST_STATEMENT` words, or if the name has more than `MOST_WORDS` words.
 
     >>> case = Case("1", "The new library opened in 1931.", question="When did the new library open?")
     >>> answer_in(case).of(case.response)

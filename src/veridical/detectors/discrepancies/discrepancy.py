@@ -70,7 +70,7 @@ def with_verdicts(
     both get 1. The verdict on a discrepancy replaces the verdicts on the words inside it. If a discrepancy goes beyond
     its sentence, the sentence is extended.
 
-    The result is the verdicts on words and discrepancies, and the verdicts on sentences.
+    Return the verdicts on words and discrepancies, and the verdicts on sentences.
     """
     spans = sentences(text)
     sentences_scored: list[Verdict] = []

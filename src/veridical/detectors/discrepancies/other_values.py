@@ -59,7 +59,7 @@ def other_values(case: Case) -> Iterator[Discrepancy]:
 
 
 def _is_clear(sentence: Sentence, mention: Mention) -> bool:
-    """Check whether a mention is a value without a minus sign, of a kind that a source hardly states in other words."""
+    """Check whether a mention is a value without a minus sign, of a kind that texts rarely state in other words."""
     return not (mention.is_name or mention.kind in _UNLIKE or mention.span.of(sentence.text)[0] in "-−–")
 
 

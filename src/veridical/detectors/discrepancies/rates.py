@@ -49,7 +49,7 @@ _PERIOD = re.compile(rf"(?<![^\W_])(?:(?P<ly>{_LY})|(?P<name>{_NAMES})s?)(?![^\W
 _OFTEN = re.compile(
     rf"(?<!\w)(?:(?:once (?:an?|per|each|every)|each|every|per) (?P<name>{_NAMES})|(?P<ly>{_LY}))(?!\w)"
 )
-_LARGE = 12  # a response hardly has the same larger number by chance
+_LARGE = 12  # numbers above this are rarely equal by chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +170,10 @@ def _rate(text: str, match: re.Match[str]) -> _Rate | None:
 
 
 def _with_value(text: str, form: str) -> Sequence[tuple[Span, frozenset[str], _Rate | None]]:
-    """Find the places where a source has a value.
+    """Find the occurrences of a value in a source.
 
-    Each place comes with the periods that its rate names, or that its sentence names if it is not a rate, and with the
-    rate.
+    Each occurrence is its span, its periods, and its rate, or None if the value is not part of a rate. The periods are
+    those that the rate names, or else those that the sentence names.
     """
     places = _places(text)
     found = {each[0]: each for key in quantities.keys(form) for each in places.get(key, ())}

@@ -3,8 +3,8 @@
 Names and values are taken from the rows of tables, from JSON objects, and from sentences and lines that differ only in
 a name and its values.
 
-A sentence refers to a row if it has all words that distinguish this row from the others, and none that distinguish
-another row from it. It refers to a cell by the head of the column, or by the key in JSON.
+A sentence refers to a row if it has all words that distinguish this row from the others, and no word that distinguishes
+another row from this one. It refers to a cell by the column heading, or by the key in JSON.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _TAG = re.compile(r"<[^<>]*+>")
 _LINE = re.compile(r"[ \t]*+(?:[*•+-][ \t]++)?(?P<name>[^:|=\t\n–—]{1,60}?)[ \t]*(?:[:|=\t]|[–—] )[^\n]*")
 _BETWEEN = re.compile(r"[;,] (?:(?:and|but|while|whereas) )?| (?:and|but|while|whereas) ")
 _LONGEST_SENTENCE = 400  # characters of a sentence that is read by clauses
-_OFTEN = 3  # sentences with a value: more say nothing about its place
-_COMMON = 100  # sentences with a word: a word in more is no name by itself
-_LONGEST_NAME = 4  # words that two sentences differ in
-_SMALL = 12  # least number that a response hardly has by chance
+_OFTEN = 3  # a value in more sentences than this says nothing about where it belongs
+_COMMON = 100  # a word in more sentences than this does not identify a name by itself
+_LONGEST_NAME = 4  # most words in which two sentences may differ
+_SMALL = 12  # numbers up to this may be equal by chance
 _NUMERAL = re.compile(r"[0-9](?:[0-9.,]*[0-9])?")
 
 
@@ -187,7 +187,7 @@ def _in_table(
 
 
 def _named(names: Sequence[Set[str]], stems: Set[str]) -> int | None:
-    """Return the index of the only name that a sentence has. None if there is no such name.
+    """Return the index of the only name that a sentence has, or None if there is no such name.
 
     The sentence must have all words that distinguish the name from the others, and no word that distinguishes another
     name from it. If there is only one name, its index is returned.
@@ -331,9 +331,10 @@ def _has_digit(text: str) -> bool:
 
 
 def _cell(name: str, text: str, around: str = "") -> _Cell:
-    """Build a cell from a key and a text.
+    """Build a cell from a key and its text.
 
-    If the last word of the key is a unit, the other words are the key. If there are none, the key is `around`.
+    If the last word of the key is the unit of a value, the other words become the key. If there are none, the name of
+    the enclosing object (`around`) becomes the key.
     """
     *first, last = re.sub(r"[_\-]|(?<=[a-z])(?=[A-Z])", " ", name).split() or [""]
     if not _has_digit(text):
@@ -356,7 +357,11 @@ def _stems(words: Iterator[str] | Sequence[str]) -> frozenset[str]:
 def _in_parallel(
     case: Case, sources: SentenceIndex, sentence: Sentence, numbers: Sequence[Mention]
 ) -> Iterator[Discrepancy]:
-    """Find values that one source sentence has for another name, if a similar one has the name in the response."""
+    """Find values that belong to another name, by comparing parallel sentences of the sources.
+
+    One source sentence has the value with another name, and a similar one has the name in the response with another
+    value.
+    """
     stems = sentence.positions.keys()
     for number in numbers:
         if any(len(sources.with_key(key)) > _OFTEN for key in number.keys):
@@ -404,10 +409,10 @@ def _clauses(sentence: Sentence) -> list[Sentence]:
 def _differing(
     theirs: Sentence, ours: Sentence, number: Mention, stems: Set[str]
 ) -> tuple[frozenset[str], _Value] | None:
-    """Return the stems of the name in `ours`, and the value that `ours` has where `theirs` has `number`.
+    """Compare two source sentences, and return the name in `ours` and its value where `theirs` has `number`.
 
-    None if the sentences differ in more than a name and values, or if the response does not have the name of `ours`
-    alone.
+    The name is returned as its stems. Return None if the sentences differ in more than a name and values, or if the
+    response, whose stems are `stems`, does not have the name of `ours` alone.
     """
     if theirs.text_i != ours.text_i or abs(len(theirs.tokens) - len(ours.tokens)) >= _LONGEST_NAME:
         return None
@@ -431,7 +436,7 @@ def _differing(
     is_line = len(theirs.text) > len(theirs.span) and _LINE.fullmatch(theirs.span.of(theirs.text)) is not None
     if not value.implied.isdisjoint(number.keys) or not (words or is_line):
         return None
-    if value.kind == "n":  # a plain number is told by the word beside it, or by its size
+    if value.kind == "n":  # a plain number is identified by the word beside it, or by its size
         beside = {key for token in theirs.tokens[max(0, own[0] - 2) : own[0] + 3] for key in token.keys} & words
         if not beside & stems and (beside or abs(float(Fraction(number.keys[0][2:]))) <= _SMALL):
             return None

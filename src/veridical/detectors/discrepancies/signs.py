@@ -45,7 +45,7 @@ def sign_discrepancies(case: Case) -> Iterator[Discrepancy]:
 def _of_sentence(ours: SignedText, sources: Sequence[Source]) -> list[tuple[Source, _Difference]] | None:
     """Compare a sentence with the source passages that have the same words.
 
-    The result is the differences from the passage with the fewest differences. None if no source has such a passage.
+    Return the differences from the passage with the fewest differences, or None if no source has such a passage.
     """
     best: list[tuple[Source, _Difference]] | None = None
     has_signs = any(ours.gap(i).operator for i in range(len(ours.forms) + 1))
@@ -61,7 +61,7 @@ def _of_sentence(ours: SignedText, sources: Sequence[Source]) -> list[tuple[Sour
 
 
 def sign_differences(ours: SignedText, theirs: SignedText, first: int) -> Iterator[_Difference]:
-    """Find symbols in which a sentence differs from a text that has the same words from word `first` on."""
+    """Find the symbols that differ between a sentence and a text with the same words from word `first` on."""
     for i in range(len(ours.forms)):
         if ours.word(i)[:1].isdigit():
             one, other = _units(ours, i), _units(theirs, first + i)
@@ -73,9 +73,9 @@ def sign_differences(ours: SignedText, theirs: SignedText, first: int) -> Iterat
 
 
 def has_more_units(ours: SignedText, theirs: SignedText, first: int) -> bool:
-    """Check whether a sentence has a unit or currency that a text lacks.
+    """Check whether a sentence has a unit or currency that a text with the same words lacks.
 
-    The text has the same words from word `first` on. For example, the sentence has "$90", and the text has "90".
+    For example, the sentence has "$90", and the text has "90". The words of the text are compared from word `first` on.
     """
     return any(_units(ours, i) and not _units(theirs, first + i) for i in range(len(ours.forms)))
 
@@ -110,7 +110,10 @@ def _difference(
 
 
 def _beside_words(ours: SignedText, sources: Sequence[Source]) -> Iterator[tuple[Source, _Difference]]:
-    """Find operators and suffixes in a sentence if a source has others beside the same words, and none has the same."""
+    """Find operators and suffixes in a sentence that a source contradicts beside the same words.
+
+    Those that any source has beside these words are left out.
+    """
     for i in range(1, len(ours.forms) + 1):
         gap = ours.gap(i)
         if gap.operator and i < len(ours.forms) and not STOP_WORDS.issuperset(ours.forms[i - 1 : i + 1]):

@@ -46,7 +46,7 @@ _FIRST_PERSON = re.compile(r"\b(?:I|we|We|my|My|our|Our|me|us|mine|ours)\b")
 _SECOND_PERSON = re.compile(r"\byou(?:r|rs)?\b", re.IGNORECASE)
 _ATTRIBUTES = re.compile(rf"\b{_SAID}\b|\baccording to\b", re.IGNORECASE)
 _SPEECH = frozenset(key for word in re.findall("[a-z]+", _SAID) for key in keys(word)) | set(keys("according"))
-_OPENS = 2  # words of the sentence before the speaker's name
+_OPENS = 2  # most words of a sentence before the speaker's name
 _SHARE, _MARGIN = 0.75, 0.3  # least share of the words that the other speaker said, and by how much it is higher
 _LONGEST = 200_000  # characters of a source
 _MOST = 2000  # turns of a source
@@ -113,9 +113,9 @@ def _find(text: str, name: str) -> Span | None:
 
 @lru_cache(maxsize=64)
 def _turns(text: str) -> tuple[_Turn, ...]:
-    """Split what the speakers in a source said into sentences.
+    """Find the sentences that the speakers in a source said.
 
-    The result is empty if the source names no speakers, or if it is too long.
+    Return no sentences if the source names no speakers, or if it is too long.
     """
     if len(text) > _LONGEST:
         return ()

@@ -43,7 +43,7 @@ _MAGNITUDES = [Fraction(10) ** power for power in (3, 6, 9, -3, -6, -9)]
 _FREQUENCY = Fraction(1, 10**9)  # stands for the number in "twice a day", which is compared as a whole
 _NEAR = 40  # characters around two values of other kinds that must share some words
 _SHARED = 2  # words
-_SMALL = 12  # least number of days, weeks … that a response hardly has by chance
+_SMALL = 12  # up to this number, days, weeks … in two texts may be equal by chance
 
 
 def value_discrepancies(case: Case) -> Iterator[Discrepancy]:
@@ -128,7 +128,10 @@ def _has_ambiguous_date(text: str) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def _measure(form: str) -> tuple[Fraction, str] | None:
-    """Return the number in a value, and what it measures ("" for a plain number). None for dates, ranges and words."""
+    """Return the number in a value, and what it measures ("" for a plain number).
+
+    Return None for dates, ranges and words.
+    """
     keys, implied = quantities.keys(form), quantities.implies(form)
     if keys and keys[0].startswith("f:"):
         return _FREQUENCY, keys[0]
@@ -141,9 +144,9 @@ def _measure(form: str) -> tuple[Fraction, str] | None:
 
 @lru_cache(maxsize=64)
 def _by_number(text: str) -> Mapping[Fraction, list[tuple[str, bool, str]]]:
-    """Index the values of a source by their number without its sign.
+    """Index the values of a source by the absolute value of their number.
 
-    Each value has its form, whether it is negative, and what it measures.
+    Each entry is the form of the value, whether the value is negative, and what it measures.
     """
     found: defaultdict[Fraction, list[tuple[str, bool, str]]] = defaultdict(list)
     for form in source_profile(text).types:
@@ -156,7 +159,7 @@ def _by_number(text: str) -> Mapping[Fraction, list[tuple[str, bool, str]]]:
 def _other(response: str, span: Span, form: str, text: str, profile: Profile) -> Span | None:
     """Find the value in a source that has the same number as a value in the response, but another sign or unit.
 
-    None if the source has several such values, or the number without a unit.
+    Return None if the source has several such values, or the number without a unit.
     """
     number, kind = _measure(form) or (Fraction(0), "")
     rivals = _by_number(text).get(abs(number), []) or _of_other_magnitude(form, number, kind, text)
@@ -176,7 +179,7 @@ def _other(response: str, span: Span, form: str, text: str, profile: Profile) ->
 
 @lru_cache(maxsize=1 << 12)  # a stream has the same values again with each of its sentences
 def _of_other_magnitude(form: str, number: Fraction, kind: str, text: str) -> list[tuple[str, bool, str]]:
-    """Find source values that are a thousand, a million … times as large or as small ("$890K", "$890M").
+    """Find source values that differ by a factor of a thousand, a million … ("$890K", "$890M").
 
     Both values must have the same digits, and more than one digit. At least one must be written with its magnitude
     ("K", "million").

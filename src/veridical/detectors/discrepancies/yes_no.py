@@ -111,7 +111,7 @@ def yes_no_discrepancies(case: Case) -> Iterator[Discrepancy]:
     ['the source has “Do you ship to Norway? No”']
     """
     ours = list(_in_tables(case.response))
-    rows: set[Span] = set()  # each row is told once
+    rows: set[Span] = set()  # each row is reported once
     for source in case.sources if ours else ():
         theirs = {(answer.about, answer.row): answer for answer in _answers(source.text)}
         for own in ours:

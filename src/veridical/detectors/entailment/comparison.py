@@ -1,4 +1,4 @@
-"""Compare responses with their sources, which gives a matrix of probabilities for each case.
+"""Score every text to check against every part of the sources, in one matrix of probabilities for each case.
 
 The matrix has a row for each hypothesis (a text to check) and a column for each premise (a part of the sources).
 """

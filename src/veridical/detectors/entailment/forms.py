@@ -41,14 +41,14 @@ class Form:
         premise: The text that a hypothesis is compared with: "sentence" for a sentence of a source, "chunk" for several
             whole sentences, or "document" for a whole source.
         hypothesis: The text to check: "sentence" for each sentence of the response, or "response" for all of it.
-        words: At most this many words are in a chunk, or tokens if `unit` is "token".
+        words: The maximum number of words in a chunk, or of tokens if `unit` is "token".
         contradiction: Whether to subtract the highest P(contradiction) from the highest P(entailment).
         response: How to get the score of the response: the "mean" of the scores of its sentences, or the "worst" score.
         joined: How to join the two texts (`models.cross_encoder.CrossEncoder`).
         unit: The unit in which chunks are measured, "word" or "token".
         answers: The tokens that an encoder-decoder writes for "unsupported" and "supported". Empty for a classifier.
-        bins: For SummaC Conv, the number of bins in the histogram of probabilities that the trained layer reads. If it
-            is 0, the highest probability is used instead.
+        bins: For SummaC Conv, the number of bins in the histogram of probabilities that the trained layer reads. 0
+            means that the highest probability is used instead.
     """
 
     premise: Literal["sentence", "chunk", "document"] = "chunk"
@@ -99,7 +99,7 @@ def chunks(text: str, most: int, count: Callable[[str], int] | None = None) -> l
     """Join the sentences of a text into chunks of at most `most` words.
 
     A sentence is cut only if it is longer than a chunk. To measure chunks in another unit, such as tokens, pass a
-    function `count`. Long sentences are cut by words in any case.
+    function `count`. A long sentence is still cut into pieces of `most` words.
 
     >>> text = "One two. Three four five. Six."
     >>> [span.of(text) for span in chunks(text, 4)]
@@ -128,7 +128,7 @@ def premises_of(
     Args:
         sources: The sources of the case.
         form: The form, whose `premise` names the kind of part.
-        most_words: How many words the model can read beside a hypothesis. No chunk is longer.
+        most_words: The number of words that the model can read beside a hypothesis, which limits the size of chunks.
         count: A function that counts the tokens of a text.
     """
     premises = []

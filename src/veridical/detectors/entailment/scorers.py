@@ -44,7 +44,7 @@ class PairScorer(Protocol):
 
     @property
     def most_words(self) -> int:
-        """About how many words of a premise the model reads at once, besides a hypothesis."""
+        """The approximate number of words of a premise that the model can read beside a hypothesis."""
         ...
 
     def count(self, text: str) -> int:
@@ -53,7 +53,7 @@ class PairScorer(Protocol):
 
     @property
     def has_contradiction(self) -> bool:
-        """Whether the scorer tells contradiction from absence."""
+        """Whether the scorer distinguishes contradiction from absence."""
         ...
 
     def fingerprint(self) -> dict[str, Any]:
@@ -97,8 +97,8 @@ class ClassifierScorer:
 
     Attributes:
         joined: How to join the two texts (`models.cross_encoder.CrossEncoder`).
-        expected: If a layer was trained on the probabilities of a model, the record of that model. Any other model is
-            refused.
+        expected: The record of the model on whose probabilities a layer was trained, or None. If it is set, any other
+            model is refused.
 
     Raises:
         InputError: The model is of another kind, needs code of its own, or does not say what its classes mean.
@@ -174,7 +174,7 @@ class ClassifierScorer:
 
     @property
     def most_words(self) -> int:
-        """About how many words of a premise the model reads at once, assuming 0.7 words per token."""
+        """The approximate number of words of a premise that the model can read, assuming 0.7 words per token."""
         return max(1, int(0.7 * self.encoder.room))
 
     def count(self, text: str) -> int:
@@ -200,7 +200,7 @@ class ClassifierScorer:
 class TokensScorer:
     """Scores pairs of texts with a classifier of `veridical train tokens`, by 1 - P(the hypothesis is hallucinated).
 
-    If a layer was trained on the probabilities of a classifier, `expected` is the record of that classifier, and any
+    `expected` is the record of the classifier on whose probabilities a layer was trained, or None. If it is set, any
     other classifier is refused.
     """
 
@@ -222,7 +222,7 @@ class TokensScorer:
 
     @property
     def most_words(self) -> int:
-        """There is no limit, because the classifier chooses evidence or reads windows by itself."""
+        """A number that no premise reaches, because the classifier itself selects evidence or reads windows."""
         return 1 << 30
 
     def count(self, text: str) -> int:

@@ -22,9 +22,8 @@ from veridical.text.mentions import Mention, Sentence, SentenceIndex, Token, Wei
 from veridical.text.quantities import in_sentence
 from veridical.text.vocabulary import ANTONYM_PAIRS, NEGATIONS, SIMILAR
 
-_ENOUGH = (
-    0.5  # least proportion of the words around flagged words in a source sentence that says the same but for one word
-)
+# least proportion of the words around flagged words that a source sentence has if it says the same but for one word
+_ENOUGH = 0.5
 _LEAST_CONTEXT = 0.25
 _SHORT = 4  # most flagged words that are a negation or its subject
 _OPPOSITES: defaultdict[str, set[str]] = defaultdict(set)
@@ -89,9 +88,7 @@ def find_contradiction(
     values: Sequence[tuple[Mention, MentionComparison]],
     closest: Sequence[int],
 ) -> Contradiction | None:
-    """Find what a source says instead of flagged words of a response.
-
-    None if this cannot be determined.
+    """Find what a source says instead of flagged words of a response. Return None if this cannot be determined.
 
     Args:
         sources: The index of the sources.
@@ -217,7 +214,7 @@ def says_similar(token: Token, sentence: Sentence) -> bool:
 
 
 def _negations(sources: SentenceIndex, flagged: FlaggedWords, closest: Sequence[int]) -> list[_Difference]:
-    """Return a difference if either the sentence or the closest source sentence negates what both say, but not both."""
+    """Return a difference if only the flagged sentence or only the closest source sentence negates what both say."""
     inside, sentence = flagged.tokens, flagged.sentence
     outside = [word for word in flagged.words if flagged.whole or word.token_i not in inside]
     if not closest or not outside or (len(inside) > _SHORT and not flagged.whole):

@@ -1,7 +1,7 @@
 """Explain flagged spans: find the closest source passages, the values that the sources have instead, and a reason.
 
-You can use this with the judgements of any detector. It does not change scores. Numbers, dates and names are compared
-by value, and other words by their stems. If this is not enough to fill in a field, the field stays empty.
+Explanations can be added to the judgements of any detector, and do not change scores. Numbers, dates and names are
+compared by value, and other words by their stems. Fields that such comparisons cannot fill in stay empty.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from veridical.text.quantities import in_sentence
 __all__ = ["ABSENCE", "CONTRADICTION", "explained", "likely_label"]
 
 MostSimilar = Callable[[str, Sequence[str]], int]
-"""A function that returns the index of the text, of several, that is closest in meaning to the first argument."""
+"""A function that takes a text and a list of texts, and returns the index of the one in the list closest in meaning."""
 _SURE = 0.85
 """A detector's probability of contradiction becomes a label only if it is at least this, or at most 1 minus this."""
 _PLAIN_REASONS = frozenset({"not in any source", "in no source", "not in the response"})  # replaced by our reasons
@@ -39,7 +39,7 @@ _PASSAGES = 2  # most of them to give as evidence
 _ADDS = 0.15  # least share of the weight of all words that a second passage must add to the first
 _ANSWERS = 0.5  # least proportion of the weight of a question's words, for a sentence that answers it
 _NOTHING_NEAR = 1 / 3  # proportion of the weight of flagged words; with no more in common, no passage is near
-_FEW = 4  # words: a shorter text with nothing in common with the sources is not said to be absent from them
+_FEW = 4  # a text that shares no words with the sources is labelled as absent only if it has more words than this
 _LISTED = 4  # most words that a reason lists
 _LONGEST_JSON = 200_000  # characters: paths in longer JSON are not looked for
 _COMPARED = 64  # most source sentences to compare by meaning, which takes time
@@ -83,9 +83,9 @@ def explained(
         case: The case that was judged.
         judgement: A detector's judgement of the case.
         thresholds: The thresholds that decide which spans and omissions are flagged (`records.decide`). Default: 0.5.
-        contradicted: Parts of the response. Each part comes with the probability in [0, 1] that, if it is unsupported,
-            the sources contradict it rather than not mention it. This probability decides the label if comparing words
-            does not.
+        contradicted: Parts of the response, each with the probability in [0, 1] that the sources contradict the part
+            rather than not mention it, given that it is unsupported. If comparing words does not decide the label, this
+            probability does.
         most_similar: Finds the sentence that is closest in meaning, for words that no source sentence shares.
         done: Whether the detector explains its own findings. If so, only findings without a reason are explained here.
 
@@ -240,9 +240,10 @@ class _Explainer:
         return _Explanation(evidence, label, self._placed(reason, evidence), correction)
 
     def _right_answer(self, flagged: FlaggedWords, mentions: Sequence[Mention], closest: Sequence[int]) -> str | None:
-        """Correct an answer that is one value or name, if the sentence closest to its question has one other.
+        """Return the right answer if the flagged answer is a single value or name and has a single alternative.
 
-        The sentence must have at least half of the words of the question.
+        The alternative must be in the source sentence closest to the question, and this sentence must have at least
+        half of the question's words, by weight. Otherwise, return None.
         """
         if len(mentions) != 1 or not closest or self.sources.proportion(closest[0], self._asked) < _ANSWERS:
             return None
@@ -355,7 +356,7 @@ class _Explainer:
     def omitted(self, response: SentenceIndex, omission: Omission) -> str | None:
         """Return a reason that quotes the closest sentence of the response, and lists the omitted words that it lacks.
 
-        The result is None if the omission has no content words.
+        Return None if the omission has no content words.
         """
         numbers, starts = self._sentences_of[omission.source_id]
         first = max(0, bisect_right(starts, omission.span.start) - 1)

@@ -1,9 +1,9 @@
-"""Tell what kind of error a flagged sentence has, for example another value, an invented reference or an addition.
+"""Classify the error in a flagged sentence, for example as another value, an invented reference or an addition.
 
-Rules find symbols that differ and references that no source has. For all other kinds, a multinomial logistic regression
-decides. Its features are the flagged words, the words beside them, and comparisons with the closest passages. It has
-separate weights for sentences that are flagged as a whole. To fit it, run `benchmarks/error_kinds.py --fit`, which uses
-the data sets `written` and `written_pairs`.
+Rules find symbols that differ and references that no source has. A multinomial logistic regression decides between all
+other kinds. Its features are the flagged words, the words beside them, and comparisons with the closest passages. It
+has separate weights for sentences that are flagged as a whole. To fit the regression, run
+`benchmarks/error_kinds.py --fit`, which uses the data sets `written` and `written_pairs`.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ KINDS = {
 """The kinds of errors, and what the response has in place of the right words."""
 
 LEARNED = tuple(kind for kind in KINDS if kind not in (SIGN, REFERENCE))
-"""The kinds that the regression tells apart, in the order of its weights."""
+"""The kinds that the regression distinguishes, in the order of its weights."""
 
 _MODEL = "kinds.json"
 _BIAS = "bias"
-_OF_WHAT_IS_SAID = ("negation", "roles", "status", "scope", "order")  # what a source says, told wrongly
-_CLEAR = 0.4  # least probability of a kind that is told
+_OF_WHAT_IS_SAID = ("negation", "roles", "status", "scope", "order")  # errors in retelling what a source says
+_CLEAR = 0.4  # least probability of a kind that is reported
 _CLOSEST = 2  # source sentences to compare with
 _MANY = 12  # flagged words
-_MOST, _FEW = 0.6, 4  # flagged words with this share of a sentence, and more than a few, stand for the whole sentence
+# A sentence counts as flagged as a whole if at least the share `_MOST` of its words, and more than `_FEW`, are flagged.
+_MOST, _FEW = 0.6, 4
 
 
 def kind_of_error(
@@ -79,9 +80,10 @@ def kind_of_error(
 
 
 def _knows_words(values: Mapping[str, float]) -> bool:
-    """Check whether the regression knows a word of a sentence that is flagged as a whole, or some of it is not flagged.
+    """Check whether the regression knows enough of a sentence to classify its error.
 
-    It was fitted on English, and without a word that it knows, it is mostly wrong about whole sentences.
+    If the whole sentence is flagged, the regression must know at least one of its words. It was fitted on English, and
+    is mostly wrong about whole sentences of unknown words. Sentences that are flagged in part always pass.
     """
     prefix = "whole word "
     return f"whole {_BIAS}" not in values or any(

@@ -250,7 +250,7 @@ class Tokens:
     def _labels(self, scored: ScoredResponse) -> list[str | None]:
         """Return the label of each part of a response, contradiction or absence.
 
-        The result is empty if the classifier cannot tell the two apart.
+        The list is empty if the classifier cannot distinguish the two.
         """
         scale = self.settings.contradiction
         if scale is None:

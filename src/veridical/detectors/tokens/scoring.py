@@ -60,8 +60,8 @@ class ScoredResponse:
         contradictions: For each part, the log-odds that the sources contradict it, if it is unsupported. NaN if the
             head cannot tell. *Shape:* (parts,)
         features: The `lexical_features` of each unit. None if the head takes no features. *Shape:* (units, features)
-        in_place: Whether the response is a short answer that was read with the source sentences around each place where
-            it occurs, and not with whole sources.
+        in_place: Whether the response is a short answer that was read only with the source sentences around each of its
+            occurrences, instead of with the whole sources.
         location: The log probability that the sources answer the question where they have the short answer. None if it
             was not computed.
         closest: A source sentence that is more similar to the question than those with the short answer, if there is
@@ -145,7 +145,7 @@ class PairScorer:
 
         Args:
             cases: The cases to score.
-            units: The characters to score in each response. If this is None, for one response or for all of them, words
+            units: The spans to score in each response. If the entry of a response is None, or if `units` is None, words
                 or tokens are scored, depending on how the head was trained.
             most: At most this many parts of a response are read: those that share the most words with the sources. The
                 logits of the other parts and their units are NaN. Default: all parts are read.

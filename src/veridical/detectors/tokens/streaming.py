@@ -82,9 +82,9 @@ class TokenSession:
         return new
 
     def _scored(self, case: Case) -> ScoredResponse | None:
-        """Compute the logits with a decoder, which reads only the new tokens.
+        """Compute the logits with a decoder that reads only the new tokens.
 
-        None if the model is not a decoder, or if the case does not fit into one window.
+        Return None if the model is not a decoder, or if the case does not fit into one window.
         """
         if self._forward is None:
             return None
