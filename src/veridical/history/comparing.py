@@ -81,7 +81,11 @@ def _proportion(count: float, n: int) -> Share:
 
 
 def _difference(only: tuple[int, int], n: int) -> Share:
-    """Compute by how much the shares differ. To resample pairs means to draw how many there are of each kind."""
+    """Compute how much more the second run flags, with an interval by paired bootstrap.
+
+    A bootstrap sample of pairs is drawn as three multinomial counts: the pairs that only the first run flags, those
+    that only the second run flags, and all other pairs.
+    """
     kinds = np.array([only[0], only[1], n - sum(only)]) / n
     drawn = np.random.default_rng(0).multinomial(n, kinds, size=_RESAMPLES)
     low, high = np.quantile((drawn[:, 1] - drawn[:, 0]) / n, [0.025, 0.975])

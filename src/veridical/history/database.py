@@ -39,7 +39,7 @@ def open_database(place: str | Path) -> Engine:
         path = Path(text)
         if not path.parent.is_dir():
             raise InputError(f"there is no folder {path.parent} for the history", hint="make it first")
-        with suppress(OSError):  # the connection says what is wrong
+        with suppress(OSError):  # connecting reports the problem
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         url = URL.create("sqlite", database=str(path.absolute()))
     else:
@@ -69,9 +69,9 @@ def open_database(place: str | Path) -> Engine:
 
 
 def write_ahead(engine: Engine) -> None:
-    """Let readers and a writer of an SQLite file not wait for each other.
+    """Switch an SQLite file to write-ahead logging, so that readers and a writer do not wait for each other.
 
-    This changes the file, so first make sure that it is a history.
+    This changes the file, so check first that the file is a history.
     """
     if engine.dialect.name == "sqlite":
 
@@ -89,14 +89,14 @@ def problem_of(error: DBAPIError) -> str:
 
 
 def _translate(context: ExceptionContext) -> None:
-    """Raise `UnavailableError` in place of errors that no statement of ours causes."""
+    """Raise `UnavailableError` for an error that is due to the state of the database, not to a wrong statement."""
     error = context.sqlalchemy_exception
     if not isinstance(error, DBAPIError) or context.is_pre_ping:
         return
     cause = error.orig.args[0] if error.orig is not None and error.orig.args else None
     if isinstance(cause, Mapping):
         is_outage = str(cause["C"]).startswith(_OUTAGES)
-    else:  # those of sqlite3, and those of pg8000 about connections
+    else:  # errors of sqlite3, and errors of pg8000 about connections
         is_outage = type(error).__name__ in ("OperationalError", "DatabaseError", "InterfaceError")
     if is_outage:
         raise UnavailableError(problem_of(error))
@@ -139,12 +139,12 @@ def _login() -> str:
         raise InputError("no user of PostgreSQL is named", hint="postgresql://USER@HOST/NAME, or PGUSER") from None
 
 
-# what pg8000 takes: None is "if the server can"
+# the argument `ssl_context` of pg8000: None means TLS if the server supports it
 _SSL = {"disable": False, "allow": None, "prefer": None, "require": True, "verify-ca": True, "verify-full": True}
 
 
 def _set_up_postgres(engine: Engine) -> None:
-    """Let a transaction that writes wait until no other one does. Otherwise, both could replace the same decisions."""
+    """Make writing transactions wait for each other. Otherwise, two of them could replace the same decisions."""
 
     @event.listens_for(engine, "begin")
     def begun(connection: Connection) -> None:
@@ -174,7 +174,7 @@ def _set_up_sqlite(engine: Engine) -> None:
         settings = [f"busy_timeout = {_WAIT * 1000}", "synchronous = NORMAL", "foreign_keys = ON", "secure_delete = ON"]
         for setting in settings:
             connection.execute(f"PRAGMA {setting}").fetchall()
-        if connection.execute("PRAGMA page_count").fetchone() == (0,):  # it is for new files, and writes to others
+        if connection.execute("PRAGMA page_count").fetchone() == (0,):  # a new file; others would be changed
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL").fetchall()
 
     @event.listens_for(engine, "begin")

@@ -52,7 +52,7 @@ def note(
     number: int | None = None,
     decision: PlaceDecision | None = None,
 ) -> None:
-    """Add a line to the audit."""
+    """Add a line to the audit log."""
     start, end, source = (None, None, None) if decision is None else (decision.start, decision.end, decision.source)
     values = {"at": now(), "by": by, "what": what, "run": run, "number": number, "start": start, "end": end}
     connection.execute(insert(AUDIT).values(**values, in_source=int(source is not None)))

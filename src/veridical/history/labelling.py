@@ -1,4 +1,4 @@
-"""Turn what people decided about a case into a labelled example."""
+"""Turn people's decisions about a case into a labelled example."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _BY = "human:history"
 def example_of(stored: StoredCase) -> Example:
     """Turn the decisions about a case into a labelled example.
 
-    A finding that turned out to be a false alarm ("keep") becomes a verdict with the score 0. Any other decision about
-    a place becomes a verdict with the score 1. In a source, the verdict is an omission. Only the decided places count
-    as judged, unless somebody decided that everything else is right ("rest").
+    A false alarm ("keep") becomes a verdict with the score 0. Any other decision about a place becomes a verdict with
+    the score 1. A place in a source becomes an omission instead of a verdict. Only the decided places count as judged,
+    unless somebody decided that everything else is right ("rest").
     """
     assert stored.document is not None
     case: Case = decode(stored.document).case

@@ -1,4 +1,4 @@
-"""Fit a detector's threshold and probabilities again from the decisions about a run.
+"""Recalibrate a detector (threshold and probabilities) on the decisions about a run.
 
 The new fit is kept only if it is clearly better.
 """
@@ -48,7 +48,7 @@ def stored_judgements(
 ) -> list[Judgement] | None:
     """Look up how the detector judged the case of each decided sentence in the run.
 
-    Return None if the run was not judged by exactly this detector, which might give other scores.
+    Return None if the run was not judged by exactly this detector, because its scores might differ.
 
     Args:
         sentences: The decided sentences.
@@ -86,7 +86,7 @@ def learn(
         run: The id of the run.
 
     Returns:
-        What fitting gains, and the fit, which is None if it gains nothing.
+        The gain and the fit. The fit is None if it gains nothing.
     """
 
     def too_little(reason: str) -> tuple[Learning, None]:

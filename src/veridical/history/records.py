@@ -18,7 +18,7 @@ Drawn = Literal["flagged", "random"]
 Sort = Literal["number", "name", "outcome", "score", "omission", "flagged", "cause", "decided"]
 SORTS: tuple[str, ...] = get_args(Sort)
 MOST_ON_PAGE = 200  # runs or cases
-_Text = Annotated[str, Field(min_length=0)]  # without a limit, pydantic accepts half of a surrogate pair
+_Text = Annotated[str, Field(min_length=0)]  # without a limit, pydantic accepts a lone surrogate
 
 
 class NotKeptError(InputError):
@@ -32,7 +32,7 @@ class StaleError(InputError):
 class UnavailableError(VeridicalError):
     """Raised if the database cannot be used at present: it is locked, full, read-only, damaged or out of reach.
 
-    The attribute `problem` is what the database says.
+    The attribute `problem` is the database's message.
     """
 
     retryable = True
@@ -44,7 +44,7 @@ class UnavailableError(VeridicalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
-    """What is known about a run when it begins.
+    """The description of a new run.
 
     Attributes:
         origin: Where the cases come from: "check" (the page or the API), "import" (a file), or "proxy".
@@ -117,10 +117,10 @@ class CaseRow:
         outcome: The outcome of the check, or "waiting" before the check, or "failed" if the case could not be checked.
         score: The highest score of the response or of a flagged passage. None if there is no score.
         omission: The highest omission score. None if there is no score.
-        flagged: How many passages are flagged, including those that were left out of the response.
+        flagged: How many spans are flagged, in the response or as omissions in sources.
         cause: What went wrong, as one of `CauseKind`. "" if the cause was not requested.
         decided: How many places people have decided about.
-        beginning: How the response begins.
+        beginning: The beginning of the response.
         problem: Why the case could not be checked.
     """
 
@@ -247,7 +247,7 @@ class DecisionRow:
         at: The time of the decision.
         drawn: Why the person saw the place: "flagged" (the place was in the list of findings), "random" (it was in a
             random sample of the unflagged sentences), or None for neither.
-        probability: How likely the place was to be seen in this way, in (0, 1]. None if `drawn` is None.
+        probability: The probability that a person sees the place in this way, in (0, 1]. None if `drawn` is None.
     """
 
     number: int
@@ -302,7 +302,7 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learning:
-    """What you gain by recalibrating a detector with the decisions about a run.
+    """The gain from recalibrating a detector on the decisions about a run.
 
     Attributes:
         verdict: "too few decisions", "no gain" or "gain".
@@ -388,7 +388,7 @@ class Comparison:
         flagged: The proportion that each run flags.
         difference: How much more the second run flags, with an interval by paired bootstrap.
         only: How many pairs only the first run flags, and how many only the second.
-        p: The two-sided p-value of McNemar's exact test, whose hypothesis is that both runs flag equally many.
+        p: The two-sided p-value of McNemar's exact test. The null hypothesis is that both runs flag equally many cases.
         score_difference: How much higher the scores of the second run are on average, with a normal interval.
         changed: How many pairs have different outcomes.
         cases: Some of the pairs with different outcomes. Those whose scores differ most come first.

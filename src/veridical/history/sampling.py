@@ -1,4 +1,4 @@
-"""Draw unflagged sentences of a run at random, so that people also review what no detector found."""
+"""Draw unflagged sentences of a run at random, so that people also find the errors that detectors missed."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def checked_in(body: str) -> Checked | None:
 
 
 def sentences_of(checked: Checked) -> list[tuple[Span, bool]]:
-    """List the judged sentences of a response, and tell for each whether a detector flags something in it.
+    """List the judged sentences of a response, each with whether a detector flags something in the sentence.
 
     These are the sentences that a detector scored. If no detector scored sentences, the judged text is split into
     sentences. A response that was only scored as a whole is treated as one sentence.
@@ -76,7 +76,7 @@ def drawn(checked: Checked, sampled: Sequence[Span], decision: PlaceDecision) ->
 def decided(
     checked: Checked, sampled: Sequence[Span], decisions: Sequence[PlaceDecision]
 ) -> Iterator[tuple[Span, bool, Drawn]]:
-    """Yield the sentences that are fully decided, and for each, whether it is wrong and why a person saw it.
+    """Yield each fully decided sentence, with whether the sentence is wrong and why a person saw it.
 
     A flagged sentence is right if people decided "keep" for all findings in it. An unflagged sentence is used only if
     it was drawn at random, because sentences that people happen to look at are not typical of the others.

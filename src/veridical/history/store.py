@@ -72,7 +72,7 @@ from veridical.records.spans import Span
 from veridical.records.types import Case, Checked, Example, Level
 
 _AT_ONCE = 1000  # cases that are deleted at once
-_PAUSE = 0.01  # seconds between two steps; a lock is not fair, and who waits for it would get it only by chance
+_PAUSE = 0.01  # seconds between two steps, so that waiting writers get the lock, which is not fair
 _PAGES = 2000  # free pages of a file that are given back at once
 _TREND = 100  # runs
 _FACETS = 50  # values of one kind that a run offers as filters
@@ -203,15 +203,15 @@ class History:
             return [(key, decode(body, "case")) for key, body in connection.execute(wanted)]
 
     def store(self, run: str, results: Sequence[tuple[int, Checked | str]]) -> None:
-        """Store what came of waiting cases, as pairs of a key and a result, or the reason why there is no result."""
+        """Store the results of waiting cases, as pairs of a case's key and its result, or the reason why it failed."""
         with self._write() as connection:
             store_results(connection, run, results)
 
     def set_state(self, run: str, state: str, problem: str = "") -> None:
         """Set the state of a run to "reading", "judging", "paused" or "done".
 
-        `problem` says what keeps the run from continuing. A run that is done, such as one that is being deleted, stays
-        so.
+        `problem` says what keeps the run from continuing. The state "done" is final. A run that is being deleted has
+        this state, too.
         """
         with self._write() as connection:
             changes = update(RUNS).where(RUNS.c.id == run, RUNS.c.state != "done")
@@ -365,7 +365,7 @@ class History:
         yield from map(example_of, self._decided_cases(run))
 
     def _decided_cases(self, run: str) -> Iterator[StoredCase]:
-        """Yield the decided cases of a run. Those that are deleted meanwhile are left out."""
+        """Yield the decided cases of a run, except cases that are deleted meanwhile."""
         wanted = select(CASES.c.number).where(_of(run), CASES.c.decided > 0).order_by(CASES.c.number)
         with self._engine.connect() as connection:
             numbers = list(connection.execute(wanted).scalars())
@@ -400,7 +400,7 @@ class History:
                     )
 
     def compare(self, first: str, second: str, *, limit: int = 50, offset: int = 0) -> Comparison:
-        """Compare two runs, and list up to `limit` cases with different outcomes, after the first `offset` of them."""
+        """Compare two runs, and list up to `limit` cases with different outcomes, skipping the first `offset`."""
         self.run(first)
         self.run(second)
         wanted = select(CASES).order_by(CASES.c.number)
@@ -425,11 +425,11 @@ class History:
     ) -> int:
         """Replace all decisions about a case, and return the new version number of its decisions.
 
-        Each decision that is added, changed or withdrawn adds a line to the audit. If there is none, the version number
-        stays the same.
+        Each decision that is added, changed or withdrawn adds a line to the audit log. If nothing changes, the version
+        number stays the same.
 
         Raises:
-            NotKeptError: There is no such case, or no more.
+            NotKeptError: There is no such case, or it was deleted.
             StaleError: `version` is given and is not the current version.
             InputError: A place does not lie in its text or is decided twice, or the case is not judged.
         """
@@ -476,7 +476,7 @@ class History:
         return int(present) + 1
 
     def audit(self, run: str) -> list[AuditLine]:
-        """Return the last thousand lines of the audit about a run, newest first. They stay if the run is deleted."""
+        """Return the last thousand lines of the audit log about a run, newest first. They outlive the run."""
         wanted = select(*(AUDIT.c[each.name] for each in fields(AuditLine))).where(AUDIT.c.run == run)
         with self._engine.connect() as connection:
             rows = connection.execute(wanted.order_by(AUDIT.c.id.desc()).limit(1000)).mappings()
@@ -560,7 +560,7 @@ class History:
             return {row["detector"]: (row["name"], decode(row["body"], "calibrated")) for row in rows}
 
     def activate(self, name: str, *, active: bool = True, by: str = "") -> None:
-        """Make checks use a version in place of the detector's other versions, or make checks use none of them.
+        """Activate a version for checks, in place of the detector's other versions, or deactivate it.
 
         Raises:
             NotKeptError: There is no such version.
@@ -582,8 +582,8 @@ class History:
 
         Return how many cases were deleted.
 
-        If there are too many cases, a tenth more than necessary is deleted, because otherwise every new case would
-        force another one out.
+        If there are too many cases, only nine tenths of `cases` are kept, because otherwise every new case would force
+        another one out.
         """
         deleted = 0
         if self.days is not None:
@@ -625,7 +625,7 @@ class History:
             time.sleep(_PAUSE)
 
     def _mark(self, connection: Connection, *, unpurged: bool) -> None:
-        """Note in the file whether deleted content is still to be overwritten, so that a kill does not prevent it."""
+        """Record in the file whether deleted content must still be overwritten, in case the process is killed."""
         if self._dialect == "sqlite":
             connection.exec_driver_sql(f"PRAGMA user_version = {int(unpurged)}")
 

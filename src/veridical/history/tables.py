@@ -42,7 +42,7 @@ _NOT_HELD = re.compile("[\0\ud800-\udfff]")
 def clean(text: str) -> str:
     """Replace the characters of a text that a database cannot hold.
 
-    PostgreSQL cannot hold NUL. After half of a surrogate pair, its connection would answer further requests wrongly.
+    PostgreSQL cannot hold NUL. After a lone surrogate, its connection would answer further requests wrongly.
     """
     return _NOT_HELD.sub("\N{REPLACEMENT CHARACTER}", text)
 
@@ -157,7 +157,7 @@ UPLOADS = Table(
     Column("file", _Clean, nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
-AUDIT = Table(  # outlives what it tells of, so it holds no texts
+AUDIT = Table(  # outlives the runs and cases that it is about, so it holds no texts
     "audit",
     _METADATA,
     Column("id", Integer, primary_key=True),

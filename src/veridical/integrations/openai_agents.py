@@ -33,8 +33,8 @@ def grounded_output(
     The `output_info` of this error is the `Checked` of the answer.
 
     Args:
-        sources: A function that gets the context of the run and returns the sources, which are what the tools of the
-            run have retrieved.
+        sources: A function that takes the context of the run and returns the sources, such as the passages that the
+            tools of the run have retrieved.
         detector: A spec, or an object with `name` and `judge`.
         threshold: The score in [0, 1] from which a span or response is flagged, for all levels or per level.
         text: A function that returns the text of the agent's output.

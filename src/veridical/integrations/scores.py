@@ -1,4 +1,4 @@
-"""Turn the result of a check into named scores, which is the form that evaluation services take."""
+"""Convert the result of a check to named scores, the form that evaluation services accept."""
 
 from __future__ import annotations
 

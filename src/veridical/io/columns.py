@@ -54,7 +54,7 @@ _CONTEXTS = (
 )
 _UNREAD = re.compile(r"\s*+(?:\[\s*+)?+(Document\(|\{\s*[\"'](page_content|pageContent|text|content)[\"']\s*:)")
 _TEXTS = ("text", "page_content", "pageContent", "content", "context", "snippet", "body", "passage")
-_AROUND = ("node", "payload", "_source")  # LlamaIndex's, Qdrant's and Elasticsearch's, beside the score
+_AROUND = ("node", "payload", "_source")  # keys of a document beside its score: LlamaIndex, Qdrant, Elasticsearch
 _ORIGINS = ("source", "file_name")
 _QUESTIONS = ("question", "query", "input", "user_input", "prompt")
 LAYOUTS = (
@@ -96,7 +96,7 @@ _PARTS = {name for layout in LAYOUTS for name in (*layout.responses, *layout.sou
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which column holds which part of a case. Columns that you do not name are recognised by usual names (`LAYOUTS`).
+    """The columns that hold the parts of a case. Columns that you do not name are recognised by name (`LAYOUTS`).
 
     Attributes:
         response: The column of the response.
@@ -122,7 +122,7 @@ class Columns:
 
     @property
     def maps(self) -> bool:
-        """Whether you named any column other than the one of the group."""
+        """Whether any column is named, apart from the column of the group."""
         return any((self.response, self.sources, self.must_cover, self.id, self.question))
 
     def is_own_case(self, row: Mapping[str, Any]) -> bool:
@@ -195,7 +195,7 @@ _MISSING = object()
 def value_at(row: Mapping[str, Any], name: str) -> Any:
     """Look up the value in a column, or the value at a path into nested objects.
 
-    A field of null is null. If the path leads through a list of objects, the result is a list with one value for each.
+    A path into null gives None. A path through a list of objects gives a list with one value for each object.
 
     Raises:
         KeyError: There is no such column or path.
@@ -237,7 +237,7 @@ def _get(row: Mapping[str, Any], name: str) -> Any:
 
 
 def _first(row: Mapping[str, Any], names: Iterable[str], filled: bool = False) -> str | None:
-    """Return the first of `names` that has a value, or else the first that exists (None if `filled` is set)."""
+    """Return the first of `names` with a value. If there is none, return the first that exists, or None if `filled`."""
     exists = None
     for name in names:
         try:
@@ -353,7 +353,7 @@ def _name(value: object, column: str | None) -> str:
 
 
 def _sources(row: Mapping[str, Any], column: str, must_cover: bool, notes: Counter[str]) -> Iterator[dict[str, Any]]:
-    """Yield the sources in a column. A source without an id gets the column's name, with a number in a list."""
+    """Yield the sources in a column. A source without an id gets the column's name, and in a list also its number."""
     value = _get(row, column)
     if isinstance(value, str):
         listed: list[Any] | None = list_in(value)
@@ -389,7 +389,7 @@ def _is_document(item: object) -> bool:
 
 
 def _document(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert an object (ours, or a document of another tool) to the fields of a source. The rest becomes metadata."""
+    """Convert a source, or a document of another tool, to the fields of a source. Other fields become metadata."""
     inner = next((item[name] for name in _AROUND if isinstance(item.get(name), Mapping)), None)
     if inner is not None:
         id = item.get("id", item.get("_id"))

@@ -31,7 +31,7 @@ _ROLES = {
     **dict.fromkeys(("tool", "function", "observation"), "tool"),
 }
 _HINT = '{"role": "user", "content": "…"}, with the roles system, user, assistant and tool'
-_ELLIPTICAL = 6  # words: a shorter question leaves out what it asks about ("And for children?")
+_ELLIPTICAL = 6  # words; a shorter question depends on the turn before it ("And for children?")
 _ASKS = re.compile(  # words that begin a request or an instruction, or are a greeting
     r"(?:(?:and|then|now|also|ok|okay|just)\b[ ,]{0,4}){0,3}(?:please|kindly|tell|give|show|list|write|explain|"
     r"describe|summari[sz]e|translate|compare|answer|respond|reply|find|check|look|use|help|let me know|make|create|"
@@ -39,23 +39,23 @@ _ASKS = re.compile(  # words that begin a request or an instruction, or are a gr
     r"your (?:task|job|role|answer)|thanks?|thank you|hi|hello|hey)\b",
     re.IGNORECASE,
 )
-_ITEM = re.compile(  # OpenAI's responses, beside messages
+_ITEM = re.compile(  # items of OpenAI's Responses API, other than messages
     r"\A(?:\w+_call(?:_output)?|reasoning|compaction|item_reference|mcp_list_tools|mcp_approval_(?:request|response))"
 )
-_READABLE = re.compile(  # types of blocks with texts in these fields:
+_READABLE = re.compile(  # types of blocks that have their texts in `_FIELDS`
     r"(?:\w+_)?text|(?:web_)?(?:search|fetch)_result|(?=\w*code_execution)\w*_result|document|content|logs"
 )
 _LONGEST_VALUE = 100  # characters
-_MOST_VALUES = 20_000  # in the arguments of a call that are a text; larger ones are not read
-_PART = re.compile(r"\B(?<!\w)|\w+|\W")  # of a text: a word, a mark, or "" between marks, where no word touches them
-_END = "end of a value"  # is no part: it has spaces
+_MOST_VALUES = 20_000  # most values in a call's arguments if they are a text; larger ones are not read
+_PART = re.compile(r"\B(?<!\w)|\w+|\W")  # a part of a text: a word, a mark, or "" at a place that no word touches
+_END = "end of a value"  # cannot be a part, because it contains spaces
 _FIELDS = ("title", "url", "source", "page_age", "text", "data", "content", "stdout", "stderr", "logs")
 _UNREADABLE = ("image", "image_url", "input_image", "computer_screenshot", "file", "input_file", "base64", "url")
 _SUBJECT = (
     r"(?:i|you|he|she|it|we|they|there|this|that|these|those|my|your|our|his|her|its|their|any|all|some|every|each|"
     r"both|anyone|someone|everyone|people|children|kids|(?<!may )the|(?<!may )(?<!was )an?)\b"
 )
-_QUESTION = re.compile(  # how questions begin or end that lack the mark; each alternative spares statements like them
+_QUESTION = re.compile(  # the beginning or end of a question without a mark; lookaheads exclude similar statements
     r"(?:(?:so|and|but|or|well|then|now|also|ok|okay|just)\b[ ,]{0,4}){0,3}(?:"
     rf"(?:(?:should|were)\b(?!.*, {_SUBJECT})|am|can|could|did|do|does|is|are|has|may|might|shall|was|will|would)"
     rf"(?:n['’]?t)? {_SUBJECT}"  # "Should you need it, I am in."
@@ -81,7 +81,7 @@ _REFERS = re.compile(r"\b(?:it|its|they|them|their|he|him|his|she|her|this|that|
 
 @dataclass(slots=True)
 class _Message:
-    """One message, with its role, texts and tool calls (by id). Evidence and citations are pairs (name, text)."""
+    """One message, with its role, texts and tool calls (by id). `results` and `cited` are pairs of name and text."""
 
     role: str
     texts: list[str] = field(default_factory=list)
@@ -95,7 +95,7 @@ class _Message:
         return "\n".join(self.texts)
 
     def add_call(self, id: object, name: object, call: Any) -> None:
-        """Add a tool call, whose arguments `call` holds in one of the usual fields."""
+        """Add a tool call. Its arguments are in one of the usual fields of `call`."""
         self.calls[str(id)] = str(name or "tool")
         given = (_get(call, place) for place in ("arguments", "args", "input", "tool_kwargs"))
         self.arguments[str(id)] = next((each for each in given if each is not None), None)
@@ -130,7 +130,7 @@ def read_conversation(
     """Make a case from each assistant turn that contains text, in order.
 
     The id of a case consists of `id` and the number of the message. The `question` of a case is the user's last turn.
-    If that turn cannot be understood alone ("And for children?"), the user's turn before is put in front.
+    If that turn depends on an earlier one ("And for children?"), the user's turn before it is prepended.
 
     Messages may have `sources` of their own, which are evidence for all turns that follow. If a user's message contains
     a retrieved context in the form of a known prompt (`io.prompt_context`), this context is evidence, too.
@@ -184,7 +184,7 @@ def coming_turn(
         messages: The conversation so far, as in `read_conversation`.
         id: The id of the case.
         sources: The passages that the turn may rest on.
-        evidence_roles: Further roles. All that their messages say is evidence.
+        evidence_roles: Further roles, whose messages are evidence as a whole.
         markers: Markers that find the context in prompts of your own.
 
     >>> coming_turn([("docs", "It is red."), ("user", "Which colour?")], evidence_roles=["docs"]).sources[0].text
@@ -241,7 +241,7 @@ class _Reader:
         return Case(id, response, tuple(self.evidence), _question(history), history)
 
     def read(self, number: int, given: Any) -> None:
-        """Read a message: first what it adds to the evidence, then its text, according to the role."""
+        """Read a message: first add its sources and tool results to the evidence, then read its text by role."""
         try:
             message, own_sources = _message(given, self.evidence_roles), list(_own_sources(given))
         except InputError as error:
@@ -282,7 +282,7 @@ class _Reader:
                 self.add("assistant", number, answer)
 
     def _read_user(self, number: int, text: str) -> str:
-        """Read the text of a user's message. Return the text without a retrieved context in it."""
+        """Add a user's context and statements to the evidence. Return the text without the context."""
         context = context_of(text, self.markers)
         if context:
             self.add("user", number, *context.passages)
@@ -293,7 +293,7 @@ class _Reader:
 
 
 def _values(arguments: Any, result: str) -> str:
-    """Select the arguments of a call that the result does not repeat, as JSON. Return "" if none is left.
+    """Return, as JSON, the arguments of a call that its result does not repeat. Return "" if none is left.
 
     Texts of several words, or of more than 100 characters, are left out, because they may be claims.
 
@@ -302,7 +302,7 @@ def _values(arguments: Any, result: str) -> str:
     """
     try:
         given = arguments
-        if isinstance(arguments, str):  # its values are not among those that the reader of the conversation counted
+        if isinstance(arguments, str):  # the limit on the values of a request does not count values inside a text
             too_many = most_values(arguments.encode(errors="replace")) > _MOST_VALUES
             given = None if too_many else json.loads(arguments)
         texts = set(_value_texts(given))
@@ -337,7 +337,7 @@ def _repeated(values: Iterable[str], text: str) -> set[str]:
     >>> sorted(_repeated(["5", "-5", "2024-05-20", "7"], "3-5 on 2024-05-20, not 77"))
     ['2024-05-20', '5']
     """
-    tree: dict[str, Any] = {}  # the parts of the values, one below the other; below the last one, the value itself
+    tree: dict[str, Any] = {}  # a trie of the values' parts; after its last part, each value stands under `_END`
     for value in values:
         node = tree
         for part in _PART.findall(value):
@@ -408,7 +408,7 @@ def _message(given: Any, evidence_roles: Collection[str] = ()) -> _Message:
 
 
 def _read_grounding(given: Any, message: _Message) -> None:
-    """Add what a reply rests on: the chunks of Gemini's grounding, or the documents and citations of Cohere."""
+    """Add the passages that a reply cites: the chunks of Gemini's grounding, or Cohere's documents and citations."""
     grounding = _get(given, "groundingMetadata") or _get(given, "grounding_metadata")
     for chunk in _items(_get(grounding, "groundingChunks") or _get(grounding, "grounding_chunks"), "groundingChunks"):
         context = _get(chunk, "retrievedContext") or _get(chunk, "retrieved_context") or _get(chunk, "web")
@@ -432,7 +432,7 @@ def _document(document: Any) -> tuple[str, str]:
 
 
 def _read_item(item: Any, kind: str, message: _Message) -> None:
-    """Read an item of OpenAI's responses: a call, and as evidence its output or the passages of a file search."""
+    """Read an item of OpenAI's Responses API: a call, the output of a call, or the passages of a file search."""
     call_id = str(_get(item, "call_id") or _get(item, "id") or "tool")
     if kind.endswith("_call"):
         message.add_call(call_id, _get(item, "name") or kind.removesuffix("_call"), item)
@@ -507,7 +507,7 @@ def _read_document(block: Any, kind: str, message: _Message) -> None:
 
 
 def _read_untyped(part: Any, message: _Message) -> None:
-    """Read a part of a Gemini or Bedrock message. The part does not say whether it is a text, a call or a result."""
+    """Read a part of a Gemini or Bedrock message. Only its fields tell whether it is a text, a call or a result."""
     if text := _get(part, "text"):
         message.texts.append(str(text))
     call = _get(part, "functionCall") or _get(part, "function_call")
@@ -533,8 +533,8 @@ def _read_untyped(part: Any, message: _Message) -> None:
 def _joined(content: Any) -> str:
     """Return the text of a result.
 
-    A text is returned unchanged, and the texts of blocks are joined (images and files have none). Anything else becomes
-    JSON.
+    A string is returned unchanged. The texts of blocks are joined, and images and files are left out. Anything else
+    becomes JSON.
 
     >>> _joined({"type": "web_search_result", "title": "Towers", "encrypted_content": "eJw"})
     'Towers'
@@ -584,9 +584,9 @@ def _statements(text: str) -> str:
 
 
 def _states(sentence: str) -> bool:
-    """Return whether a sentence states something.
+    """Return whether a sentence makes a statement.
 
-    Questions (known by their mark or their words), requests, greetings and marks without a word state nothing.
+    Questions (recognised by their mark or their words), requests, greetings and marks without a word make none.
 
     >>> [_states(sentence) for sentence in ("How tall? 🗼", "can I pay by card", "When I paid, it was 40 euros.")]
     [False, False, True]
@@ -617,9 +617,9 @@ def _configured(text: str, system: str, context: Context | None) -> list[str]:
 
 
 def _question(history: Sequence[Turn]) -> str | None:
-    """Return the user's last turn.
+    """Return the user's last turn. If it is short or refers back, the user's turn before it is prepended.
 
-    If this turn is short or refers back, the user's turn before is put in front.
+    Return None if there is no user's turn.
     """
     asked = [turn.text for turn in history if turn.speaker == "user"]
     if not asked:

@@ -22,7 +22,7 @@ from veridical.text.superscripts import raised
 
 _HTML_ENDINGS = (".html", ".htm", ".xhtml")
 _MARKDOWN_ENDINGS = (".md", ".markdown")
-_MOST_GROWTH = 64 * 1024 * 1024  # bytes of unpacked XML: as objects, it takes up to 20 times as much memory
+_MOST_GROWTH = 64 * 1024 * 1024  # most bytes that unpacking may add; parsed XML takes up to 20 times as much memory
 CONVERTED_ENDINGS = frozenset({".pdf", ".docx", ".xlsx", *_HTML_ENDINGS, *_MARKDOWN_ENDINGS})
 """Endings of files that are converted, so that the text of the source differs from the file."""
 
@@ -141,15 +141,16 @@ def _pdf(data: bytes, path: Path, max_characters: int) -> Document:
     return Document("\n\n".join(texts), tuple(starts) if texts else (), notes)
 
 
-# a word that goes on in the next line, where PDFium puts U+FFFE for the hyphen, or leaves another one
+# a word that is hyphenated at the end of a line; PDFium replaces the hyphen by U+FFFE or leaves it
 _BROKEN = re.compile(r"(?<!\w)(\w++)(?:\ufffe|[-\u00ad\u2010]\n(?=[a-zß-ÿ0-9]))(\w+)")
 
 
 def _joined_words(texts: Sequence[str]) -> list[str]:
     """Join words that are hyphenated at the end of a line.
 
-    The hyphen stays before a capital letter or a digit. It also stays if the document has the word with this hyphen
-    elsewhere, or if the word has another hyphen, unless the document also has the word without this hyphen.
+    The hyphen stays before a capital letter or a digit. Otherwise, it is removed if the document contains the joined
+    word elsewhere. If not, it stays if the document contains the hyphenated word elsewhere, or if the word has another
+    hyphen.
     """
     if not any(map(_BROKEN.search, texts)):
         return list(texts)
@@ -173,7 +174,7 @@ def columns_are_interleaved(boxes: Sequence[Box], width: float) -> bool:
     """Return whether the text of a page mixes two columns of prose, because each line runs across both columns.
 
     Args:
-        boxes: The left, bottom, right and top edge of each run of text, in the order in which they are read.
+        boxes: The left, bottom, right and top edge of each run of text, in reading order.
         width: The width of the page.
     """
     pairs = [
@@ -238,11 +239,7 @@ _UNNAMED = re.compile(r"(?:Sheet|Tabelle|Feuil|Hoja|Foglio|Planilha|Blad|Лис�
 
 
 def _html_encoding(data: bytes, encoding: str) -> str:
-    """Return the encoding of a page.
-
-    If `encoding` is "utf-8" but the page is not UTF-8, this is the encoding that the page declares, and otherwise
-    `encoding`.
-    """
+    """Return the encoding that a page declares if `encoding` is "utf-8" but the page is not UTF-8, else `encoding`."""
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -313,7 +310,7 @@ _APART = ("button", "label", "select", "textarea")
 
 
 def _cells(line: str) -> str:
-    """Remove the spaces that fill up the cells of a line."""
+    """Remove the padding from the cells of a line."""
     return "\t".join(cell.rstrip(" ") for cell in line.split("\t")).rstrip()
 
 
@@ -331,7 +328,7 @@ _SHORT_CELL = 200  # characters
 
 
 def _raise(page: Any) -> int:
-    """Replace superscripts by raised digits, remove the marks of notes, and return how many marks were removed."""
+    """Replace superscripts by raised digits, remove footnote marks, and return how many marks were removed."""
     marks = 0
     for element in list(page.iter("sup")):
         text, before = element.text_content(), _text_before(element)

@@ -87,8 +87,8 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 def open_text(path: Path, *, encoding: str = "utf-8", newline: str = "\n") -> Iterator[TextIO]:
     """Open a file, or standard input if the path is "-", to read text as a stream.
 
-    A byte-order mark is dropped. A byte that cannot be decoded becomes half of a surrogate pair, so that only the line
-    or cell with this byte is refused later (`not_text`). By default, only a line feed ends a line.
+    A byte-order mark is dropped. A byte that cannot be decoded becomes a lone surrogate, so that only the line or cell
+    with this byte is refused later (`not_text`). By default, only a line feed ends a line.
 
     Raises:
         DataError: The file cannot be opened, is binary, or its encoding is unknown.
@@ -143,9 +143,9 @@ def decode_text(data: bytes, path: Path, *, encoding: str = "utf-8") -> str:
 
 
 def expanded(path: str | Path) -> Path:
-    """Return a path with the home folder in place of "~".
+    """Replace "~" in a path by the home folder.
 
-    If the system does not know the home folder, the path stays as it is, so that there is no such file.
+    If the system does not know the home folder, the path stays unchanged, and opening it fails like a missing file.
     """
     try:
         return Path(path).expanduser()
@@ -154,7 +154,7 @@ def expanded(path: str | Path) -> Path:
 
 
 def is_one_of(path: Path, others: Iterable[Path]) -> bool:
-    """Return whether `path` is the same regular file as one of `others`, perhaps under another name or by a link."""
+    """Return whether `path` is the same regular file as one of `others`, even under another name or through a link."""
     return path.is_file() and any(other.is_file() and path.samefile(other) for other in others)
 
 

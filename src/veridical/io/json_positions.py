@@ -17,7 +17,7 @@ from veridical.records.spans import Span
 _DECODER = JSONDecoder()
 _SPACE = re.compile(r"[ \t\n\r]*")
 _STRING_OR_KEY = re.compile(r'"(?:[^"\\]|\\.)*+"([ \t\n\r]*:)?')
-# one escaped character of a string; a character beyond U+FFFF is escaped as two halves
+# one escaped character of a string; a character beyond U+FFFF is escaped as a surrogate pair
 _ESCAPE = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)")
 
 

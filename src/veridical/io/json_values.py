@@ -27,7 +27,7 @@ _MOST_SKIPPED = 16  # the length of a line that is skipped, as a multiple of the
 
 @dataclass(frozen=True, slots=True)
 class JsonPlace:
-    """Where a value stands in a file.
+    """The position of a value in a file.
 
     The value begins at index `at` of `text`, which is a part of the file. `text` begins at character `start` of the
     file, where line `line` (from 1) begins.
@@ -56,9 +56,9 @@ def json_values(
 
     Args:
         path: The text file to read. "-" is standard input.
-        max_bytes: How many characters a value or line may have. A longer line is an error, and is never held in memory
-            as a whole. After a line of more than 16 times as many, nothing is read. None sets no limit.
-        encoding: The encoding of the file, if no byte-order mark states it.
+        max_bytes: The most characters that a value or line may have. A longer line is an error, and is never held in
+            memory as a whole. A line of more than 16 times this limit ends the reading. None sets no limit.
+        encoding: The encoding of a file without a byte-order mark.
         on_constant: A function that is called for each NaN or infinite number, which is then read as null. If None,
             such a number is an error.
     """
@@ -136,7 +136,7 @@ class _Reader:
             yield from self._values(line, end, start, number)
 
     def _values(self, line: str, at: int, start: int, number: int) -> Iterator[JsonValue]:
-        """Yield the values that end on this line, from index `at` on, and keep the beginning of one that goes on."""
+        """Yield the values that end on this line, from index `at` on. Keep the start of a value that continues."""
         while (at := _after(_GAP if self._in_array else _SPACE, line, at)) < len(line):
             if line[at] == "[" and not self._begun:
                 self._begun = self._in_array = True
@@ -157,8 +157,8 @@ class _Reader:
     def _value(self, place: JsonPlace, end: int | None) -> tuple[JsonValue, int | None]:
         """Return the value at `place` and the index after it.
 
-        If the value is not JSON, reading goes on from index `end`. If `end` is None, the end of the value is found by
-        its brackets, and the index is None if the value is not closed.
+        If the value is not JSON, the index is `end`. If `end` is None, the brackets show where the value ends, and the
+        index is None if they are not closed.
         """
         try:
             value, after = self._decoder.raw_decode(place.text, place.at)
@@ -178,7 +178,7 @@ class _Reader:
     def _scan(self, line: str, at: int) -> int | None:
         """Count the brackets of `line`. Return the index after the end of the value, or None if the value goes on.
 
-        A string that is not closed on its line ends the value, too, because that is not JSON.
+        A string that is not closed on its line is not JSON, so it ends the value, too.
         """
         for token in _TOKEN.finditer(line, at):
             mark = token[0][0]
@@ -202,7 +202,7 @@ class _Reader:
             value = json.loads(line)
         except (ValueError, RecursionError):
             return False
-        return isinstance(value, dict) and bool(value)  # `json.dump` puts only an empty object inside on a line
+        return isinstance(value, dict) and bool(value)  # inside a row, `json.dump` puts only empty objects on one line
 
     def _error(self, message: str, line: int, *, hint: str | None = None) -> DataError:
         return DataError(message, path=self.path, line=line, hint=hint)

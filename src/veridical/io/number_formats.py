@@ -17,7 +17,7 @@ _PIECE = re.compile(
 )
 _LONGEST = 255  # characters of a format, as in Excel
 _PLACES = 15
-_MOST = Decimal(10) ** 12  # with `_PLACES`, as many digits as a Decimal has
+_MOST = Decimal(10) ** 12  # with `_PLACES`, this fits into the digits of a Decimal
 
 
 def shown(value: object, number_format: str = "General") -> str | None:
@@ -85,7 +85,7 @@ def _number(value: float, number_format: str) -> str:
 
 
 def _literal(piece: re.Match[str]) -> str:
-    """Return what a piece of a format adds. Brackets and signs add nothing, because `_number` writes the sign."""
+    """Return the text that a piece of a format adds. Brackets and signs add none, because `_number` writes the sign."""
     text = next((text for text in piece.group("quoted", "escaped", "currency", "plain") if text), "")
     return "" if text in ("(", ")", "-", "+") else text
 

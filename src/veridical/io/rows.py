@@ -33,9 +33,9 @@ class RowForm:
 
     Attributes:
         columns: The columns that contain the parts of a case.
-        encoding: The encoding of text files, if no byte-order mark states it.
-        delimiter: The character between two cells of a text table. Default: the character is detected.
-        max_bytes: How many characters a line of JSON, or a cell, may have.
+        encoding: The encoding of text files without a byte-order mark.
+        delimiter: The delimiter of text tables. Default: it is detected.
+        max_bytes: The most characters that a JSON line or a cell may have.
         also: Further columns to read from tables.
     """
 
@@ -69,8 +69,8 @@ class RowReader:
 
     Attributes:
         notes: The kinds of content that were left out of the rows read so far, and how often.
-        layout: One line that says which columns were recognised, or that none holds sources. None if they are
-            Veridical's own columns.
+        layout: A line for the user about the recognised columns, or about the lack of a column of sources. None if the
+            file has Veridical's own columns.
     """
 
     def __init__(self, path: Path, form: RowForm) -> None:
@@ -173,7 +173,7 @@ class RowReader:
 
     @property
     def _is_table(self) -> bool:
-        """Whether the rows are those of a table, also because columns are named."""
+        """Whether to read the rows as those of a table: the file is a table, or you named columns."""
         return self.form.columns.maps or is_table(self.path)
 
     def _columns_of_table(self, values: Mapping[str, Any]) -> Columns | None:
@@ -184,7 +184,7 @@ class RowReader:
             return None
         try:
             columns, layout = self._resolved(values)
-        except InputError:  # what a case lacks says more than what a table lacks
+        except InputError:  # read it as a case, whose errors are more helpful
             return None
         return None if layout is None else columns
 
@@ -209,7 +209,7 @@ class RowReader:
 
 
 def _is_unicode(content: object) -> bool:
-    """Return whether no text in a JSON value has half of a surrogate pair."""
+    """Return whether no text in a JSON value contains a lone surrogate."""
     try:
         json.dumps(content, ensure_ascii=False, default=str).encode()
     except UnicodeEncodeError:
@@ -224,7 +224,7 @@ def read_cases(
 
     The path "-" stands for standard input, which is read as JSON. If a case has no id, its number is used.
 
-    If a text has half of a surrogate pair, the row becomes a case without texts, which no detector judges, and `remark`
+    If a text contains a lone surrogate, the row becomes a case without texts, which no detector judges, and `remark`
     gets the reason. After the last row, `remark` gets one line about the columns that were recognised, and one for each
     kind of content that was left out.
 

@@ -94,8 +94,8 @@ def encode(record: object, *, indent: int | None = None, sources: bool = True) -
     its sources, and also its history, because earlier prompts may contain sources.
 
     Raises:
-        WireError: The record contains a value that JSON in UTF-8 cannot hold, for example NaN, infinity or half of a
-            surrogate pair.
+        WireError: The record contains a value that JSON in UTF-8 cannot hold, for example NaN, infinity or a lone
+            surrogate.
 
     >>> encode(Case("1", "Hello"))
     '{"veridical": "case/1", "id": "1", "response": "Hello"}'
@@ -291,13 +291,13 @@ def _validator(kind: str) -> SchemaValidator:
             if node.get("type") in ("dataclass", "tuple", "enum"):
                 node["strict"] = False
             elif node.get("type") == "str":
-                node["min_length"] = 0  # without a limit, pydantic accepts half of a surrogate pair
+                node["min_length"] = 0  # without a limit, pydantic accepts a lone surrogate
         nodes += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
     return SchemaValidator(described)
 
 
 _UNKNOWN = ("unexpected_keyword_argument", "invalid_key")
-MOST_PROBLEMS = 1000  # that pydantic lists: it takes seconds for a hundred thousand, in one step
+MOST_PROBLEMS = 1000  # to list; for a hundred thousand, pydantic would block for seconds
 
 
 def _first_problem(error: ValidationError, kind: str) -> str:

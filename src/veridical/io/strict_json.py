@@ -14,7 +14,7 @@ from veridical.records.errors import DataError, WireError
 
 _T = TypeVar("_T")
 _BLOCK = 1 << 16
-_MOST_DIGITS = 300  # of an integer: it also fits into a float
+_MOST_DIGITS = 300  # of an integer, so that it fits into a float
 
 
 def parse(text: str | bytes) -> dict[str, Any]:
@@ -43,9 +43,9 @@ def parse(text: str | bytes) -> dict[str, Any]:
 
 
 def most_values(data: bytes) -> int:
-    """Count how many values JSON data can have at most, without building these values.
+    """Return an upper bound on the number of values in JSON data, without parsing it.
 
-    Count before you parse data from strangers, because an object can take 100 times as much memory as its text.
+    Call this function before you parse untrusted data, because an object can take 100 times as much memory as its text.
 
     >>> most_values(b'{"a": [1, "b, [c]"]}')
     4
@@ -136,7 +136,7 @@ def quoted(name: object) -> str:
 
 
 def json_values(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """Convert `values` to JSON values. NaN and infinity become null, and what JSON cannot hold becomes a string."""
+    """Convert `values` to JSON values. NaN and infinity become None, and other types that JSON lacks become strings."""
     from pydantic_core import from_json, to_json
 
     return from_json(to_json(dict(values), fallback=str, inf_nan_mode="null"))  # type: ignore[no-any-return]

@@ -35,16 +35,16 @@ TableRow: TypeAlias = tuple[int, Mapping[str, Any] | DataError]
 """The line or number of a row, from 1, with the values of the row or the reason why it cannot be read."""
 
 DAMAGED_OFFICE_FILE = (BadZipFile, KeyError, ValueError, AttributeError, SyntaxError)
-"""What readers of Word and Excel files raise for damaged archives and XML."""
+"""The errors that readers of Word and Excel files raise for damaged archives and XML."""
 
 DELIMITERS = ",;\t|"
-_SAMPLE = 64 * 1024  # characters of which the delimiter is found
-_MOST_VALUES = 400_000  # of a cell that is read as objects: each takes up to 500 bytes
+_SAMPLE = 64 * 1024  # characters that are read to detect the delimiter
+_MOST_VALUES = 400_000  # most values of a cell that is parsed as objects; each takes up to 500 bytes
 _PARQUET_ROWS, _PARQUET_BYTES = 256, 64 * 1024 * 1024  # the most that are decoded at once
 _MOST_UNPACKED = 16  # the size of an Excel file's parts, as a multiple of the largest cell
 _ROW, _TEXT = (f"http://schemas.openxmlformats.org/spreadsheetml/2006/main {tag}" for tag in ("row", "si"))
-_MOST_ROWS = 1_048_576  # that Excel writes
-_MOST_CELLS = 50_000_000  # of a sheet, with empty ones: a row with only a last cell has 16,384
+_MOST_ROWS = 1_048_576  # most rows that Excel writes
+_MOST_CELLS = 50_000_000  # most cells of a sheet, also empty ones: a row with only its last cell filled has 16,384
 _MOST_TEXTS, _MOST_INSIDE, _MOST_OUTSIDE = 2_000_000, 200_000, 1_000_000  # elements take up to 400 bytes
 _SEP = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
 _ITEM = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|None|null|nan|NaN""", re.DOTALL)
@@ -134,16 +134,16 @@ def csv_table(
     Args:
         path: The file to read. "-" is standard input.
         choose: A function that chooses the columns to read.
-        encoding: The encoding of the file, if no byte-order mark states it.
-        delimiter: The character between two cells. Default: the character in a first line such as "sep=;", or else the
-            character that is detected.
-        quoted: Whether a cell may stand in double quotes.
+        encoding: The encoding of a file without a byte-order mark.
+        delimiter: The delimiter, one character. Default: it is read from a first line such as "sep=;", or else
+            detected.
+        quoted: Whether a cell may be in double quotes.
         strict: Whether text after a closing quote is an error.
         names: The names of the columns, for a table without a header.
         max_bytes: A cell may have at most this many characters, and a line four times as many.
 
     Raises:
-        InputError: The delimiter cannot stand between two cells.
+        InputError: The delimiter is not a single character, or is a double quote, a line break or NUL.
     """
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n\0'):
         hint = "one character such as ; or |, and for a tab the file ending .tsv"
@@ -166,13 +166,13 @@ def csv_table(
             raise DataError(not_text(encoding), path=path, line=1, hint=NAME_ENCODING) from None
         except csv.Error as error:
             raise DataError(f"not CSV: {error}", path=path, line=1) from None
-        # in a cell of more characters, a quote is open, and where the next row begins is unknown
+        # a longer cell means an unclosed quote, so that the start of the next row is unknown
         reader = _CsvReader(chain(start, lines), 4 * max_bytes, delimiter=delimiter, quoted=quoted, strict=strict)
         yield from _cells(path, reader, before, choose, encoding, list(names), max_bytes)
 
 
 def _lines(file: TextIO, most: int) -> Iterator[str]:
-    """Yield the lines of a file, and never hold more than `most` characters of one."""
+    """Yield the lines of a file. Raise `csv.Error` for a line of `most` or more characters, which is not read whole."""
     while line := file.readline(most):
         if len(line) == most:
             raise csv.Error(f"a line larger than {most:,} characters")
@@ -182,7 +182,7 @@ def _lines(file: TextIO, most: int) -> Iterator[str]:
 class _CsvReader(Iterator[list[str]]):
     """Reads CSV records whose cells have up to `limit` characters, without affecting other readers.
 
-    The limit of the csv module holds for the whole process, so it is only set while a record is read.
+    `csv.field_size_limit` holds for the whole process, so it is only changed while a record is read.
     """
 
     _lock = Lock()
@@ -282,11 +282,11 @@ def xlsx_table(path: Path, choose: Choose, *, max_bytes: int = MAX_BYTES) -> Ite
 def check_parts(data: bytes, path: Path, most: int, *, hint: str) -> None:
     """Check the sizes and names of the parts of an office file before they are unpacked.
 
-    The sizes that the parts declare are enough, because no more of a part is read than the size it declares.
+    The declared sizes can be trusted, because no more of a part is read than its declared size.
 
     Raises:
-        DataError: All parts together have more than `most` bytes, or two parts have the same name. For such files,
-            programs differ in what they show.
+        DataError: All parts together have more than `most` bytes, or two parts have the same name, so that programs
+            differ in which of them they show.
     """
     with suppress(BadZipFile), ZipFile(BytesIO(data)) as archive:
         parts = archive.infolist()
@@ -314,7 +314,7 @@ class _Elements:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._rows = self._texts = self._inside = self._outside = 0
-        self._is_inside = False  # of a row or text, which is forgotten once it is read
+        self._is_inside = False  # inside a row or text, whose memory is freed once it is read
 
     def count(self, part: IO[bytes]) -> None:
         parser = ParserCreate(namespace_separator=" ")
@@ -413,10 +413,10 @@ def parquet_table(path: Path, choose: Choose, *, max_bytes: int = MAX_BYTES) -> 
     except ImportError:
         raise MissingExtraError("reading Parquet files", "parquet") from None
     try:
-        with open_bytes(path), parquet.ParquetFile(path) as file:  # say as elsewhere why a file cannot be opened
+        with open_bytes(path), parquet.ParquetFile(path) as file:  # `open_bytes` raises the usual errors
             leaves = [file.schema.column(i) for i in range(len(file.schema))]
             groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
-        # repeated texts stay one: a dictionary of a few kilobytes can stand for gigabytes
+        # keep dictionaries of repeated texts: a dictionary of a few kilobytes can expand to gigabytes
         texts = [
             leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type != "DECIMAL"
         ]
@@ -456,7 +456,7 @@ def _too_large(batch: Any, max_bytes: int) -> bool:
 
 
 def _size_of(column: Any) -> tuple[int, int]:
-    """Return how many values a column of a Parquet file has, those in lists among them, and the bytes of its texts."""
+    """Return the number of values in a Parquet column, including values inside lists, and the bytes of its texts."""
     from pyarrow import ListArray, StructArray, compute, types
 
     if types.is_map(column.type):

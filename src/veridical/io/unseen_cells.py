@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import IO
 from xml.etree.ElementTree import Element, iterparse
 
-_COLUMNS = 16_384  # of a sheet, at most
-_NAMED = 5  # formulas that a note names
+_COLUMNS = 16_384  # most columns of a sheet
+_NAMED = 5  # most formulas that a note names
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ class WordText:
         return name in _UNREAD or name in _SKIPPED
 
     def _rows(self, table: Any, behind: list[Any]) -> Iterator[str]:
-        """Yield the rows of a table. If a cell is merged over several rows, each of these rows has its text."""
+        """Yield the rows of a table. The text of a cell that spans several rows is repeated in each of them."""
         above: dict[int, str] = {}
         for row in table.iter(f"{_W}tr"):
             if row.getparent() is not table and next(row.iterancestors(f"{_W}tbl")) is not table:
@@ -195,7 +195,7 @@ def _is_on(switch: Any) -> bool:
 
 
 def _chosen(element: Any) -> Any:
-    """Return the first of several forms in which a file holds the same content. Return any other element unchanged."""
+    """Return the first alternative of an `AlternateContent` element. Return any other element unchanged."""
     return element[0] if _name(element) == "AlternateContent" and len(element) else element
 
 

@@ -113,7 +113,7 @@ def as_text(checked: Checked, *, legend: bool = True) -> str:
 
 
 def as_html(checked: Checked) -> str:
-    """Render one case as an HTML element for a notebook, which shows the same as the terminal, in colours."""
+    """Render one case as an HTML element for a notebook, with the same content as in a terminal, in colours."""
     from rich.console import Console
 
     from veridical.report.terminal import print_report

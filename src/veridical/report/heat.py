@@ -48,7 +48,7 @@ class HeatWord:
 
     @property
     def shade(self) -> int | None:
-        """In which tenth of [0, 1] the score lies, from 0 to 9. None if the word has no score."""
+        """The tenth of [0, 1] that contains the score, from 0 to 9. None if the word has no score."""
         return None if self.score is None else min(int(self.score * SHADES), SHADES - 1)
 
 
@@ -69,9 +69,9 @@ class HeatView:
 def word_scores(case: Case, judgement: Judgement) -> list[tuple[Span, float | None]]:
     """Return each word of the response with the highest score of the verdicts that overlap it.
 
-    A judged word without a verdict has the score 0, and a word that was not judged has the score None. A word of which
-    only a part was judged is treated as judged. The time grows linearly with the number of words, where a word counts
-    once more for each verdict over it.
+    A judged word without a verdict has the score 0, and a word that was not judged has the score None. A word counts as
+    judged if a part of it was judged. The time is linear in the number of words plus the number of pairs of a word and
+    an overlapping verdict.
 
     >>> from veridical.records.types import Verdict
     >>> judgement = Judgement("1", "someone", verdicts=(Verdict(Span(3, 5), 0.9), Verdict(Span(4, 9), 0.4)))

@@ -142,7 +142,7 @@ def _counts(checked: Sequence[Checked]) -> list[tuple[Outcome, int]]:
 
 
 def _meanings(checked: Sequence[Checked]) -> dict[str, str]:
-    """Return what the labels and kinds of the flagged verdicts mean, for the legend."""
+    """Return the meaning of each label and kind that the flagged verdicts use, for the legend."""
     from veridical.detectors.explanation import KINDS, LABELS
 
     flagged = [

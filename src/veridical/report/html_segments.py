@@ -9,7 +9,7 @@ from veridical.records.spans import Span
 from veridical.records.strings import visible
 from veridical.report.segments import segment, within
 
-FEW = 4  # the most lines on hover, and the most links back, of one segment
+FEW = 4  # the most hover lines and the most links back of one segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class HtmlSegment:
-    """A part of a text, all of which is under the same marks.
+    """A part of a text that has the same marks throughout.
 
     `id` is the first anchor that begins here, and `anchors` are the others. `keys` are explained in `html_segments`.
     """

@@ -323,9 +323,9 @@ def _hover(by: str, verdict: Verdict) -> str:
 
 
 def _without_shared_reason(notes: list[Note]) -> tuple[list[Note], str]:
-    """Take the label and the reason out of several notes that share both. Return the notes and the shared text.
+    """Remove the label and the reason from several notes if all notes share both. Return the notes and the shared text.
 
-    If any note has a claim, a correction or evidence, all notes stay as they are.
+    If any note has a claim, a correction or evidence, all notes stay unchanged.
     """
     reasons = {(n.label, n.reason) for n in notes}
     if len(notes) < 2 or len(reasons) > 1 or any(n.claim or n.evidence or n.correction is not None for n in notes):

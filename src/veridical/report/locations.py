@@ -1,4 +1,4 @@
-"""Find where a span stands in the file from which its case was read, as character offsets, lines and columns."""
+"""Find the place of a span in the file that its case was read from, as character offsets, lines and columns."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from veridical.records.types import Case
 class Region:
     """A part of a file, from character `start` up to, but not including, `end`, with its `text`.
 
-    Lines and columns are counted from 1, and a line ends with a line feed. The character at `end_column` no longer
-    belongs to the part. A byte-order mark is not counted.
+    Lines and columns are counted from 1, `end_column` is exclusive, and a line ends with a line feed. A byte-order mark
+    is not counted.
     """
 
     start: int
@@ -121,7 +121,7 @@ def _text_of(case: Case, source_i: int | None) -> str | None:
 
 
 def _string(place: JsonPlace, text: str | None, source_i: int | None) -> JsonString | None:
-    """Find the JSON string of a response or source: where a case has it, else the only string in the row like it."""
+    """Find the JSON string of a response or source: in its usual field, or else the only equal string in the row."""
     keys = ("response",) if source_i is None else ("sources", source_i, "text")
     at = find_value(place.text, keys, place.at)
     if at is not None and place.text[at] == '"':

@@ -21,7 +21,7 @@ from veridical.workflows.revise import Revised
 if TYPE_CHECKING:
     from rich.console import Console
 
-LONG_KEPT = 400  # a terminal shows the ends only of unchanged text with more characters than this
+LONG_KEPT = 400  # characters; of longer unchanged text, a terminal shows only the beginning and the end
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Segment(Generic[T]):
-    """Characters `start` to `end` of a text under the same `marks`, in the order in which `segment` got the marks."""
+    """The characters from `start` to `end` of a text, which have the same `marks`. Marks are in the order given."""
 
     start: int
     end: int
@@ -84,7 +84,7 @@ def within(text: str, segments: Sequence[Segment[T]], windows: Sequence[Span]) -
 
 
 def passages(text: str, spans: Sequence[Span], *, around: int = 200) -> list[Span]:
-    """Choose the passages of a text to show for some spans, which are the sentences around the spans.
+    """Choose the passages of a text to show for some spans: the sentences that contain the spans.
 
     A passage has at most `around` characters on either side of a span. Passages are sorted and do not overlap. If there
     is only white space between two passages, they are joined.

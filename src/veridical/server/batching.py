@@ -71,7 +71,7 @@ class Worker:
             del job  # free the memory of the last batch before the next one comes
 
     def _finish(self, future: Future[T], function: Callable[[], T]) -> None:
-        try:  # from before the job can be interrupted, or an interruption would end the thread
+        try:  # it begins before the job can be interrupted, because an interruption outside would end the thread
             try:
                 with self._lock:
                     self._busy = future.set_running_or_notify_cancel()
@@ -102,7 +102,7 @@ class Worker:
 _THREADS = 16  # at the same time, for reading and writing requests in one event loop
 _LARGE_THREADS = 2  # for large requests: each thread delays the event loop, because only one runs Python at a time
 _LARGE = 100_000  # bytes
-_SECONDS = 60.0  # for reading or writing one request, with the wait for a thread
+_SECONDS = 60.0  # for reading or writing one request, including the wait for a thread
 _slots: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[bool, asyncio.Semaphore]] = WeakKeyDictionary()
 
 
@@ -215,8 +215,8 @@ class Batcher:
 
         Args:
             cases: The cases.
-            detector: The detector to use: `original`, or what `detector` was when the request began. Default: what
-                `detector` is now.
+            detector: The detector to use: `original`, or the value that `detector` had when the request began. Default:
+                the present value of `detector`.
 
         Raises:
             Refused: The queue has no place for all cases or is too slow (429), judging takes longer than
@@ -234,7 +234,7 @@ class Batcher:
     async def call(self, function: Callable[[Any], T]) -> T:
         """Call `function(detector)` in the detector's thread, between batches, and return its result.
 
-        The errors are the same as for `judge`, and those of the function.
+        Raises the errors of `judge`, and those of the function.
         """
         (result,) = await self._wait([_Item(self._future(), self.detector, function=function)], self.limits.timeout)
         return result  # type: ignore[no-any-return]

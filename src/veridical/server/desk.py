@@ -33,9 +33,9 @@ from veridical.server.settings import HistorySettings
 P = ParamSpec("P")
 R = TypeVar("R")
 _THREADS = 4
-_PAUSE = 10.0  # seconds between two attempts of an import that cannot go on
-_SWEEP = 3600.0  # seconds between two looks at what is too old
-_KEEP = 10.0  # seconds that the answer to a check waits until the check is kept
+_PAUSE = 10.0  # seconds between two attempts to continue an import
+_SWEEP = 3600.0  # seconds between two deletions of old runs
+_KEEP = 10.0  # most seconds that the answer to a check waits until the check is kept
 
 
 class Desk:
@@ -44,8 +44,8 @@ class Desk:
     Errors that `History` raises are not caught.
 
     Attributes:
-        in_use: Which version of fitted thresholds and probabilities each detector uses. Detectors that use their own
-            thresholds and probabilities are left out.
+        in_use: The version of fitted thresholds and probabilities that each detector uses. Detectors without such a
+            version are left out.
     """
 
     def __init__(self, service: Service, settings: HistorySettings) -> None:
@@ -53,10 +53,10 @@ class Desk:
         self.history = History(settings.place, days=settings.days, cases=settings.cases)
         self._refused: set[tuple[str, str | None]] = set()
         self._threads = ThreadPoolExecutor(_THREADS, "history")
-        self._keeper = ThreadPoolExecutor(1, "keeper")  # a database that takes no checks still answers requests
+        self._keeper = ThreadPoolExecutor(1, "keeper")  # so that checks that wait to be kept do not delay other calls
         self._fingerprints: dict[tuple[str, str | None], str] = {}
         self.in_use: dict[str, str] = {}
-        self._changing = asyncio.Lock()  # what is in use
+        self._changing = asyncio.Lock()  # held while `in_use` changes
         self._tasks: list[asyncio.Task[None]] = []
         self._changed, self._full = asyncio.Event(), asyncio.Event()
         self._closing = False
@@ -142,7 +142,7 @@ class Desk:
 
         A version that was fitted for another model is not used, and a line in the log says so.
         """
-        async with self._changing:  # or a change could be undone by what was read before it
+        async with self._changing:  # otherwise, an earlier read could undo a later change
             active = await self.call(self.history.active_calibrations)
             for name, batcher in self.service.batchers.items():
                 version, fitted = active.get(name, (None, None))
@@ -163,7 +163,7 @@ class Desk:
                     self.in_use[name] = version
 
     async def learn(self, run: str, name: str, *, detector: str | None = None, by: str = "") -> Learning:
-        """Fit a detector's threshold and probabilities on what people decided about a run.
+        """Fit a detector's threshold and probabilities on people's decisions about a run.
 
         If the fit is an improvement, it is stored as the version `name`. Checks do not use the version until you
         activate it.
@@ -216,17 +216,17 @@ class Desk:
             await _wait(self._full, _SWEEP)
 
     async def _attempt(self, work: Awaitable[R]) -> R | None:
-        """Wait for a step of the work in the background. If it fails, log this and return None."""
+        """Await a step of the background work. If the step fails, log the error and return None."""
         try:
             return await work
-        except (NotKeptError, UnavailableError):  # it was deleted meanwhile; or that is in the log
+        except (NotKeptError, UnavailableError):  # the run was deleted meanwhile, or the error is already in the log
             return None
         except Exception as error:  # noqa: BLE001 - nothing may stop the work in the background until the next start
             log("failure", logging.ERROR, error)
             return None
 
     async def _import(self) -> None:
-        """Go on with all unfinished imports, one batch of each in turn."""
+        """Continue all unfinished imports, one batch of each in turn."""
         while True:
             self._changed.clear()
             await self._attempt(self.use_calibrations())  # another server of the same database may have activated one
@@ -277,9 +277,9 @@ class Desk:
     async def _judged(
         self, cases: Sequence[tuple[int, Case]], how: HowToCheck, causes: bool
     ) -> list[tuple[int, Checked | str]]:
-        """Check cases, and return for each key the result, or why there is none. If a batch fails, check one by one.
+        """Check cases, and return for each key the result, or the reason why there is none.
 
-        Raises `VeridicalError` if a later attempt may succeed.
+        If a batch fails, its cases are checked one by one. Raises `VeridicalError` if a later attempt may succeed.
         """
         try:
             results = [checked for checked, _ in await self.service.check_cases([case for _, case in cases], how)]

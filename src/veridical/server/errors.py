@@ -17,7 +17,7 @@ FORWARDED_ROUTES = ("/v1/chat/completions", "/v1/models")
 """The routes of OpenAI's API that the proxy serves."""
 
 OPENAI_ROUTES = (*FORWARDED_ROUTES, "/v1/completions", "/v1/responses", "/v1/embeddings")
-"""How the paths begin that clients of OpenAI's API ask for."""
+"""The beginnings of the paths that clients of OpenAI's API request."""
 
 
 class Refused(VeridicalError):

@@ -120,7 +120,7 @@ def _extracted(task: bytes) -> dict[str, Any]:
 
 
 def _limit(memory: int, seconds: int) -> None:
-    """Limit the memory of this process, and its processor time in case the service is killed before it can end it."""
+    """Limit the memory of this process, and its processor time in case the service dies and cannot kill the process."""
     try:
         import resource
     except ImportError:  # Windows

@@ -22,15 +22,15 @@ from veridical.server.requests import check_size, refuse_addresses
 from veridical.server.settings import Limits
 
 _AT_ONCE = 500  # rows that are stored together
-_SHOWN = 20_000  # characters of a row that is no case
+_SHOWN = 20_000  # most characters that are stored of a row that is not a case
 _LABELS = ("label", "hallucinated", "is_hallucinated", "hallucination")
 
 
 def check_file(name: str, form: dict[str, Any]) -> None:
-    """Check that an uploaded file is a file of rows, and that its encoding and delimiter are possible.
+    """Check that an uploaded file is a file of rows, and that Python knows its encoding.
 
     Raises:
-        InputError: The file is of another kind, or the encoding or delimiter is not possible.
+        InputError: The file is of another kind, or Python does not know the encoding.
     """
     if ending_of(name) not in ROW_ENDINGS:
         hint = f"one of {', '.join(ROW_ENDINGS)} (text files may be gzipped: .csv.gz)"
@@ -55,7 +55,7 @@ def read_upload(history: History, run: str, limits: Limits, stopped: Callable[[]
     problem = ""
     with tempfile.TemporaryDirectory(prefix="veridical-") as folder:
         packed = ".gz" if file.lower().endswith(".gz") else ""
-        path = Path(folder) / f"file{ending_of(file)}{packed}"  # a name from a client may be no name of a file here
+        path = Path(folder) / f"file{ending_of(file)}{packed}"  # a client's file name may not be valid here
         path.write_bytes(body)
         columns = Columns(**{**form["columns"], "sources": tuple(form["columns"]["sources"])})
         rows_as = RowForm(columns, form["encoding"] or "utf-8", form["delimiter"], max_bytes=limits.body_bytes)
@@ -76,7 +76,7 @@ def read_upload(history: History, run: str, limits: Limits, stopped: Callable[[]
                     rows = []
                     if stopped():
                         return
-        except (NotKeptError, UnavailableError):  # of the history; what it did not take is read again
+        except (NotKeptError, UnavailableError):  # from the history; rows that it did not store are read again
             raise
         except VeridicalError as error:
             problem = str(error)

@@ -24,7 +24,7 @@ class Intake:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._requests: Counter[str] = Counter()  # by client; only those whose body is there
+        self._requests: Counter[str] = Counter()  # requests that have taken a place, by client
         self._bytes: Counter[str] = Counter()  # of the bodies, by client
 
     async def run(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,7 +70,7 @@ class Intake:
                         take_place()
                 except Refused as error:
                     received.put_nowait(error)
-                    await asyncio.Event().wait()  # take no more of it, until the refusal is sent
+                    await asyncio.Event().wait()  # read no more of the body until the refusal is sent
                 received.put_nowait(message)
 
         async def next_message() -> Message:

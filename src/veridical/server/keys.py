@@ -22,7 +22,7 @@ ROLES = ("check", "review", "admin")
 """What a key may do.
 
 With "check", it may check cases. With "review", it may also see the history and decide. With "admin", it may also
-delete, and read the audit.
+delete, and read the audit log.
 """
 
 _LINE = re.compile(r"([0-9a-f]{64})\s+([\w.-]{1,64})(?:\s+(\w{1,64}))?")

@@ -16,7 +16,7 @@ Offsets = Literal["code-points", "utf-16"]
 def check_json(checked: Checked, offsets: Offsets, *, sources: bool) -> str:
     """Convert a check to JSON, with or without the sources of its case.
 
-    With UTF-16 offsets, the document gets an extra field `offsets` and can no longer be read back.
+    With UTF-16 offsets, the document gets an extra field `offsets` and cannot be decoded any more.
     """
     text = encode(checked, sources=sources)
     if offsets == "code-points":

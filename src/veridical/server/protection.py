@@ -34,7 +34,7 @@ _REQUEST_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
 def request_id_of(request: Request) -> str:
-    """Return the id of a request, which its response, its errors and its line in the log show, too."""
+    """Return the id of a request, which also appears in the response, in errors and in the log."""
     return str(request.scope.get("state", {}).get("request_id", ""))
 
 
@@ -110,7 +110,7 @@ async def lines(chunks: AsyncIterator[bytes], most: int, too_large: Refused) -> 
 
 
 class _SlowReaderError(Exception):
-    """A client does not read its answer in time."""
+    """Raised if a client does not read its answer in time."""
 
 
 class Protection:

@@ -79,7 +79,7 @@ def add_proxy(
 
 
 def _json(status: int, answer: dict[str, Any], headers: dict[str, str]) -> Response:
-    # json.dumps writes ASCII, so that half of a surrogate pair from the server is forwarded unchanged
+    # json.dumps writes ASCII, so that a lone surrogate from the server is forwarded unchanged
     return Response(json.dumps(answer), status, headers, media_type="application/json")
 
 
@@ -295,7 +295,7 @@ class StreamedReply:
     async def _end(self) -> list[dict[str, Any]]:
         """Check the whole reply, and collect the remaining chunks to forward. The last chunk has the annotation."""
         for state in self.choices.values():
-            state.parts.append(state.half)  # the check refuses one without its other half
+            state.parts.append(state.half)  # the check refuses a half without its other half
         findings = await self.checker.check((index, "".join(state.parts)) for index, state in self.choices.items())
         last: list[dict[str, Any]] = []
         for finding in findings if self._withholds else ():
@@ -315,7 +315,7 @@ class StreamedReply:
         """Build the last chunk. It has an empty choice, for clients that read the first choice of every chunk."""
         result = annotation(self.checker, findings)
         for choice in result["choices"]:
-            if self.choices[choice["index"]].blocked:  # a flagged sentence was withheld, whatever the whole is
+            if self.choices[choice["index"]].blocked:  # a flagged sentence was withheld, even if the whole is clear
                 choice.pop("check", None)
                 choice["withheld"] = True
                 choice["status"] = result["status"] = "flagged"

@@ -27,13 +27,15 @@ from veridical.server.settings import Limits
 
 R = TypeVar("R")
 Keep: TypeAlias = "Callable[[str, str, HowToCheck, Sequence[Checked]], Awaitable[str | None]]"
-"""Keeps results in the history, given where they come from, who asked and how. Returns the id of the run, if any."""
+"""Stores results in the history. Takes their origin, the name of the key, the fields of the request, and the results.
+Returns the id of the run, if any.
+"""
 
 _URL = re.compile(r"\s*(?:[a-z][a-z0-9+.-]{1,20}://|www\.)\S+\s*", re.IGNORECASE)
-_MOST_NAMES = 10_000  # of an object, because pydantic makes an error of each that is unknown
+_MOST_NAMES = 10_000  # most fields of an object, because pydantic makes an error for each unknown field
 _FORM = '"cases": [{"response": "…", "sources": ["…"]}]'
 _CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False)
-Text = Annotated[str, Field(min_length=0)]  # without a limit, pydantic accepts half of a surrogate pair
+Text = Annotated[str, Field(min_length=0)]  # without a limit, pydantic accepts a lone surrogate
 Threshold = StrictFloat | dict[str, StrictFloat] | None
 
 
@@ -254,7 +256,7 @@ def read_cases_of(items: Sequence[Any], limits: Limits) -> list[Case]:
             of_item = decode_cases(item, default_id=str(i + 1))
         except WireError as error:
             raise WireError(f"cases[{i}]: {error.message}", hint=error.hint or _renaming(item)) from None
-        given = item.get("sources") or ()  # they come before what is read in messages, where an address is a text
+        given = item.get("sources") or ()  # these come first; sources from messages may be addresses
         for case in of_item:
             check_size(case, limits, f"cases[{i}]")
             refuse_addresses(case.sources[: 1 if isinstance(given, str) else len(given)], f"cases[{i}]")

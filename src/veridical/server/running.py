@@ -41,7 +41,7 @@ class TimedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the time limit for a request. If there are too many connections, close an idle connection."""
         super().connection_made(transport)  # type: ignore[arg-type]
-        # the system takes little ahead of the reader, and whatever it does not take is watched
+        # keep the system's buffer small, so that most unread data stay in this process, where they are watched
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         self.transport.set_write_buffer_limits(high=0)
         others: list[Any] = list(self.connections)
@@ -125,9 +125,8 @@ class UvicornServer(uvicorn.Server):
 
     Attributes:
         frozen_after: If the event loop is stuck for this many seconds, the process is ended, with a traceback of each
-            thread on standard error. None means never. This is needed because some code, such as `re`, holds the
-            interpreter's lock and so stops all Python threads. No request ends then and no signal is handled, so only a
-            new process helps.
+            thread on standard error. None means never. Some code, such as `re`, can hold the GIL and so stop all Python
+            threads. Then no request ends and no signal is handled, so only a new process helps.
     """
 
     frozen_after: float | None = None

@@ -58,7 +58,7 @@ class Service:
 
     @property
     def unready(self) -> dict[str, str]:
-        """Which detectors cannot be used at present, and why."""
+        """The detectors that cannot be used at present, each with the reason."""
         problems = {name: batcher.problem for name, batcher in self.batchers.items() if batcher.problem}
         for name, loading in self._loading.items():
             if not loading.done():
@@ -151,7 +151,7 @@ class Service:
         return results
 
     async def with_causes(self, results: Sequence[Checked]) -> list[Checked]:
-        """Add to each result why the case failed.
+        """Add the cause of failure to each result.
 
         Raises:
             InputError: This server has no detector that can find causes.

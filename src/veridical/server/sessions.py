@@ -22,8 +22,8 @@ from veridical.text.segment import sentences
 
 # in characters
 _CONTEXT = 4000
-_SHORT = 200  # a sentence whose end may be looked for with each new word
-_LONG = 20_000  # a text that is not split in the event loop
+_SHORT = 200  # up to this length, look for the end of a sentence at each new part
+_LONG = 20_000  # a longer text is not split in the event loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +94,10 @@ class _BySentence:
     def __init__(self, batcher: Batcher, detector: Any, case: Case, thresholds: Thresholds) -> None:
         self.judged_to = 0
         self._batcher, self._detector, self._case, self._thresholds = batcher, detector, case, thresholds
-        self._context = ""  # what is judged already, from a sentence on
+        self._context = ""  # the last judged text, from the beginning of a sentence
         self._ends: deque[int] = deque()  # where its sentences end, counted from the start of the response
-        self._parts: list[str] = []  # what is not judged yet; joined only to look for the end of a sentence
-        self._size = self._look_again = 0  # characters in them, and how many there must be before the next look
+        self._parts: list[str] = []  # the text that is not judged yet; joined only to look for the end of a sentence
+        self._size = self._look_again = 0  # the characters in `_parts`, and the size at which to look again
 
     async def feed(self, text: str, *, final: bool = False) -> StreamedJudgement | None:
         self._parts.append(text)
@@ -155,6 +155,6 @@ class _BySentence:
 
 
 def _shifted(verdict: Verdict, by: int) -> Verdict:
-    """Copy a verdict, and move its spans of the response by so many characters."""
+    """Return a copy of a verdict with its spans of the response moved by `by` characters."""
     claim = verdict.claim and replace(verdict.claim, spans=tuple(span.shift(by) for span in verdict.claim.spans))
     return replace(verdict, span=verdict.span.shift(by), claim=claim)

@@ -113,8 +113,8 @@ class ProxySettings:
             flagged reply, and "revise" replaces a flagged reply by its revision.
         detector: The spec of the detector to ask. Default: the server's first detector.
         source_roles: The roles whose messages are sources as a whole, besides "tool" and "function".
-        context_markers: What stands before and after a context in messages of system and user, each as
-            "BEFORE...AFTER". Well-known prompts are recognised without a marker.
+        context_markers: The words before and after a context in system and user messages, each as "BEFORE...AFTER".
+            Well-known prompts are recognised without a marker.
         blocks: Whether to withhold a reply that could not be checked. Default: only if the action is "block".
         key_env: The environment variable that contains the key of the chat server. Default: the client's key is
             forwarded.
@@ -155,7 +155,7 @@ class ProxySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySettings:
-    """Says where checks are kept, and which of them.
+    """Says where checks are kept, which ones, and for how long.
 
     Attributes:
         place: The path of an SQLite file, or the URL of a PostgreSQL database.

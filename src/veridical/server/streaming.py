@@ -31,7 +31,7 @@ from veridical.server.requests import Keep, StreamRequest, check_size, parse_bod
 from veridical.server.service import Service
 from veridical.server.sessions import Session, open_session
 
-_LONG = 20_000  # bytes of a line that is not read in the event loop
+_LONG = 20_000  # bytes; a longer line is not parsed in the event loop
 LINES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
 
 

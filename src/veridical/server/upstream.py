@@ -34,7 +34,8 @@ _SECONDS = re.compile(r"\d{1,5}(\.\d{1,3})?", re.ASCII)
 class Upstream:
     """Sends requests to the chat server in the settings. Call `start` and `close` in the event loop that sends them.
 
-    Without `key_env` in the settings, no key of ours is sent, not even $OPENAI_API_KEY to OpenAI: clients send theirs.
+    Without `key_env` in the settings, this server sends no key of its own, not even $OPENAI_API_KEY to OpenAI. Clients
+    send their own keys.
 
     If the URL is bad or the key is missing, the errors of `llm.endpoint.resolve_server` are raised.
     """
@@ -48,7 +49,7 @@ class Upstream:
     async def start(self) -> None:
         """Create the HTTP client."""
         timeout = httpx.Timeout(self._settings.timeout, connect=10, pool=10)
-        # no connection serves twice: bytes behind the end of a reply would become the reply to another client
+        # do not reuse connections: bytes after the end of a reply would become the reply to another client
         limits = httpx.Limits(max_connections=200, max_keepalive_connections=0)
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # all clients would share them
         self._client = httpx.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False, cookies=no_cookies)
@@ -67,7 +68,7 @@ class Upstream:
         server gives the message.
 
         Returns:
-            The status and the JSON object of the HTTP response, and those of its headers that are to be forwarded.
+            The status and the JSON object of the HTTP response, and the headers to forward.
 
         Raises:
             Refused: The HTTP response is missing, too large, or not a JSON object (502), or it is late (504).
@@ -190,9 +191,9 @@ async def _events(event_lines: AsyncIterator[bytes]) -> AsyncIterator[tuple[byte
 
 
 def _object_in(text: bytes, server: Endpoint, what: str) -> dict[str, Any]:
-    """Parse the JSON object in `text`, and mask the server's key in it. If it is not one, raise `Refused` (502).
+    """Parse the JSON object in `text`, and mask the server's key in it.
 
-    `what` begins the message of the error.
+    Raise `Refused` (502) if `text` is not a JSON object. `what` begins the error message.
     """
     if most_values(text) > Limits().values:
         raise _bad(f"more than {Limits().values:,} values")
@@ -211,7 +212,7 @@ def _answer_in(body: bytes, status: int, server: Endpoint) -> dict[str, Any]:
 def _error_in(body: bytes, status: int, server: Endpoint) -> dict[str, Any]:
     """Convert an error of the chat server, in whatever form, to the form of OpenAI's API. Its texts are safe to show.
 
-    If the error is not JSON, it gets a general message, or if the status is 500 or more, raise `Refused` (502).
+    An error that is not JSON gets a general message. If its status is 500 or more, `Refused` (502) is raised instead.
     """
     try:
         answer = _answer_in(b'{"error": %b}' % body, status, server)["error"]

@@ -1,8 +1,9 @@
 """Fit thresholds and calibrations of any detector on the validation part of labelled data.
 
-A calibration is a curve from scores to probabilities. The result is a folder for the detector `calibrated`. Its
-validation figures show what you gain by fitting, and are cross-fitted: each document is scored by a fit on the other
-documents. To measure the detector itself, use other documents (`veridical bench --fit none`).
+A calibration is a curve from scores to probabilities. The fit is saved to a folder, which the detector `calibrated`
+reads. The validation figures in this folder show what you gain by fitting. They are cross-fitted: each document is
+scored by a fit on the other documents. To measure the detector itself, use other documents (`veridical bench --fit
+none`).
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class CalibrationOptions:
     """How to fit thresholds and calibrations.
 
     Attributes:
-        criterion: What the threshold is chosen for: "f1", "balanced_accuracy", "means" (halfway between the mean scores
-            of both classes) or "precision@P".
+        criterion: How to choose the threshold: by the highest "f1" or "balanced_accuracy", by "means" (halfway between
+            the mean scores of both classes), or by a precision to reach ("precision@P").
         calibration: How scores become probabilities: "isotonic", "platt", "none" or "auto". "auto" fits Platt's curve
             to fewer than 1000 items, and uses isotonic regression for 1000 or more.
         levels: The levels to fit, out of "response", "span" and "coverage". Default: all levels that the data set
@@ -119,7 +120,7 @@ def fit_thresholds(
     Raises:
         InputError: There are too few documents, all labels of a level are of one class, scores do not rise with the
             labels, or no threshold reaches the wanted precision.
-        OutputError: The folder cannot be written. If this is known before, nothing is judged.
+        OutputError: The folder cannot be written. As far as possible, this is checked before anything is judged.
     """
     if out is not None:
         check_folder(out)
@@ -198,12 +199,12 @@ def _labelled_scores(
             )
     if options.levels is not None:
         return samples
-    # a label of a whole response says of a clear one that all of its spans are, and nothing of the spans of others
+    # skip levels whose labels are all of one class: a response label labels spans only if the response is clear
     return [sample for sample in samples if 0 < sample.labels.sum() < len(sample.labels)] or samples
 
 
 def _fit(sample: _Sample, options: CalibrationOptions) -> Scale:
-    """Fit a scale on all items of a level. If this is impossible, raise an `InputError` that names the level."""
+    """Fit a calibration and a threshold on all items of a level, or raise an `InputError` that names the level."""
     try:
         return fit_scale(sample.labels, sample.scores, options)
     except UndefinedMetricError as error:

@@ -63,8 +63,8 @@ def check(
             this number.
         explain: Add to each flagged finding the closest passages of the sources, and what these passages say instead
             (`veridical.detectors.explanation`).
-        causes: If the case failed, add why (`veridical.workflows.causes`). This needs the detector that comes with the
-            package.
+        causes: Add the cause if the case failed (`veridical.workflows.causes`). This needs the detector that comes with
+            the package.
 
     Returns:
         The judgements, a decision on each judgement, and the outcome. `flagged` and `omitted` are the flagged spans.
@@ -83,7 +83,7 @@ def check(
 
 @wraps(check, assigned=())
 async def acheck(*args: Any, **kwargs: Any) -> Checked:
-    """Check a response as `check` does, but in a thread, so that the event loop can run other tasks meanwhile."""
+    """Run `check` in a thread, so that the event loop can run other tasks meanwhile."""
     import asyncio
 
     return await asyncio.to_thread(check, *args, **kwargs)
@@ -168,9 +168,9 @@ def check_cases(
 ) -> Iterator[Checked]:
     """Check any number of cases with the arguments of `check`, and yield their results one by one.
 
-    The cases are read lazily, in small batches, and the results come in the same order. If an argument is wrong, the
-    error is raised at once, before the first case is read. To get the salience maps of the cases, pass a list as
-    `maps`, and the maps are added to it.
+    The cases are read lazily, in small batches, and the results come in the same order. A wrong argument raises an
+    error at once, before the first case is read. If you pass a list as `maps`, the salience maps of each case are added
+    to this list.
 
     Raises:
         InputError: A detector is unknown, a threshold is out of range, or a case is not a `Case`.

@@ -1,8 +1,7 @@
-"""Fit a new threshold and probabilities of a detector on a sample of its scores, and test whether they are better.
+"""Fit a new threshold and probabilities for a detector on a sample of its scores, and test whether they are better.
 
-Every figure is cross-fitted, so each document is judged by a fit on the other documents. If some items are more likely
-to be in the sample than others, weight each item by the inverse of its probability, so that the figures hold for all
-items.
+Every figure is cross-fitted: each document is judged by a fit on the other documents. If items enter the sample with
+different probabilities, weight each item by the inverse of its probability, so that the figures hold for all items.
 """
 
 from __future__ import annotations
@@ -60,13 +59,13 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class Recalibration:
-    """What you gain by fitting again, and what is worth keeping.
+    """The gains of a new fit, and the part of the fit that is worth keeping.
 
     Attributes:
         threshold: The balanced accuracy with the present threshold and with the fitted threshold.
         probabilities: The Brier score of the present scores and of the calibrated scores. None if you did not ask for
-            it, or if higher scores do not go with wrong items.
-        scale: Those of the fitted threshold and probabilities that are clearly better. None if neither is.
+            it, or if wrong items do not have higher scores.
+        scale: The fitted threshold, the fitted probabilities, or both: whatever is clearly better. None if neither is.
     """
 
     threshold: Gain
@@ -77,7 +76,7 @@ class Recalibration:
 def recalibrate(
     sample: LabelledScores, threshold: float, *, probabilities: bool = True, seed: int = 0
 ) -> Recalibration:
-    """Fit a threshold for balanced accuracy and probabilities by Platt's curve, and keep what is clearly better.
+    """Fit a threshold for balanced accuracy and Platt's curve for probabilities, and keep each if it is clearly better.
 
     Args:
         sample: The labelled scores.

@@ -1,8 +1,8 @@
 """Write the results of a batch to a folder. If a run is killed, a new run can complete its folder.
 
-Rows are judged in portions, called shards. `manifest.json` describes the job and is written once, and the folder is
-refused for any other job. `shards.jsonl` gets one line for each shard, as soon as all files and failed rows of the
-shard are on disk. Results without such a line come from a killed run, so their shard is judged again.
+Rows are judged in portions, called shards. `manifest.json` describes the job. It is written once, and a folder with the
+manifest of another job is refused. `shards.jsonl` gets one line for each shard, as soon as all files and failed rows of
+the shard are on disk. Results without such a line come from a killed run, so their shard is judged again.
 """
 
 from __future__ import annotations

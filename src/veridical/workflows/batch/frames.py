@@ -35,7 +35,7 @@ def check_rows(
         columns: The columns to read. Default: columns with well-known names (`veridical.io.columns.LAYOUTS`).
         detector: As in `veridical.check`.
         threshold: As in `veridical.check`.
-        prefix: What to put before the names of the new columns.
+        prefix: A prefix for the names of the new columns.
 
     Returns:
         A function that takes columns and returns the columns in `ADDED`. "outcome" is clear, flagged, no_claim or

@@ -1,4 +1,4 @@
-"""Read the rows of one or many files one after the other, from any row on, in bounded memory."""
+"""Read the rows of one or more files in sequence, starting at any row, in bounded memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHARD_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """An input file as it was when the run began: the SHA-256 hash of its bytes, and how many rows it had."""
+    """An input file at the start of the run, with the SHA-256 hash of its bytes and its number of rows."""
 
     path: str
     sha256: str
@@ -38,7 +38,7 @@ class InputRow:
     row: SourceRow
 
     def case(self) -> tuple[Case, str | None]:
-        """Read the case in the row, and the group of the row.
+        """Parse the row as a case. Return the case and the group of the row, or None if the row has no group.
 
         Raises:
             DataError: The row contains no case.
@@ -46,9 +46,9 @@ class InputRow:
         return self.reader.case(self.row, str(self.number))
 
     def text(self) -> str | None:
-        """Show the row as text: a line of JSON as it stands in the file, a row of a table as JSON.
+        """Return the row as text, or None for a row of a table that could not be read.
 
-        Return None if the row cannot be shown.
+        A row of a JSON file is returned as it stands in the file. A row of a table is converted to JSON.
         """
         if self.row.text is not None or isinstance(self.row.content, DataError):
             return self.row.text
@@ -57,17 +57,17 @@ class InputRow:
 
 @dataclass(frozen=True, slots=True)
 class ShardRange:
-    """The rows of one shard, which are judged and stored together: `rows` rows, after the first `first` rows."""
+    """A range of rows that are judged and stored together: `rows` rows, starting at index `first` (from 0)."""
 
     first: int
     rows: int
 
 
 def input_paths(given: Sequence[Path]) -> list[Path]:
-    """List the files to read. In place of a folder, list its files that end in one of `ROW_ENDINGS`, sorted by name.
+    """List the files to read. A folder stands for its files with an extension in `ROW_ENDINGS`, sorted by name.
 
     Raises:
-        DataError: A file is missing or has another ending, or a folder contains no files with these endings.
+        DataError: A file is missing or has another extension, or a folder contains no files with these extensions.
     """
     paths: list[Path] = []
     for path in given:
@@ -85,7 +85,7 @@ def input_paths(given: Sequence[Path]) -> list[Path]:
 
 
 class Unchanged:
-    """Remembers the size and the modification time of files, to notice if they change during a run."""
+    """Detects whether files change during a run, by their size and modification time."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._states = {path: _state(path) for path in paths}
@@ -103,7 +103,7 @@ class Unchanged:
 
 
 def _state(path: Path) -> tuple[int, int] | None:
-    """Look up the size of a file and the time of its last change (ns). Return None if the file cannot be read."""
+    """Return the size of a file in bytes and its modification time in ns, or None if the file cannot be read."""
     try:
         status = path.stat()
     except OSError:
@@ -156,10 +156,10 @@ def plan(
 
 
 class BatchReader:
-    """Reads rows by number. To continue where the last call ended is fast.
+    """Reads ranges of rows. Reading on from the end of the previous range is fast.
 
     Args:
-        files: The files to read. Their numbers of rows must be right.
+        files: The files to read, with their correct numbers of rows.
         form: How to read the rows.
     """
 

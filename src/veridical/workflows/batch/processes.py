@@ -17,14 +17,15 @@ from veridical.workflows.batch.inputs import ShardRange
 from veridical.workflows.batch.worker import ShardTexts, WorkerSettings, shard_texts
 
 _IN_HAND = 2  # shards that each worker has at a time: one to judge, and the next
-_AHEAD = 4  # shards per worker that are judged before the oldest one is done
+_AHEAD = 4  # shards per worker that may be handed out while the oldest one is not finished
 
 
 def in_processes(shards: Sequence[ShardRange], work: WorkerSettings, workers: int) -> Iterator[ShardTexts]:
-    """Judge shards in worker processes that load the detectors once. Yield the lines of each shard, in order.
+    """Judge shards in worker processes, and yield the lines to write for each shard, in order.
 
-    Each worker has a pipe of its own, which ends when the worker is killed, even in the middle of a result. (The queue
-    that the workers of a `ProcessPoolExecutor` share would wait for the rest for ever.)
+    Each worker loads the detectors once. Each worker also has a pipe of its own, which closes if the worker is killed,
+    even halfway through a result. (With the shared queue of a `ProcessPoolExecutor`, the parent would wait forever for
+    the other half.)
 
     Raises:
         CannotJudgeError: A worker ended.

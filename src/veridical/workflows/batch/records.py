@@ -13,7 +13,7 @@ from veridical.workflows.batch.inputs import InputFile
 class BatchOptions:
     """The options that change the results, apart from the input and the detectors.
 
-    `thresholds` has a number for each level.
+    `thresholds` maps each level, or "all", to its threshold.
     """
 
     columns: Columns
@@ -124,7 +124,7 @@ class FailedRow:
 
 
 def judged_row(row: int, group: str | None, checked: Checked) -> JudgedRow:
-    """Sum up the result of a check as the scores of a row. `row` is the number of the row."""
+    """Summarise the result of a check as the scores of row number `row` (from 1)."""
     judged_response = judged_coverage = hallucinated = omitted = False
     kinds: set[str] = set()
     for judgement, decision in zip(checked.judgements, checked.decisions, strict=True):

@@ -44,10 +44,10 @@ class BatchSettings:
         columns: The columns to read from each row.
         threshold: As in `veridical.check`.
         explain: As in `veridical.check`.
-        encoding: The encoding of text files, if no byte-order mark states it.
-        delimiter: The character between two cells of a text table. Default: the character is detected.
+        encoding: The encoding of text files without a byte-order mark.
+        delimiter: The delimiter of text tables. Default: it is detected.
         shard_rows: How many rows a shard may have. A killed run loses at most one shard per worker.
-        max_bytes: How long a JSON line or a cell may be. A row with a longer one fails.
+        max_bytes: The most characters that a JSON line or a cell may have. A row that exceeds this limit fails.
         workers: How many processes judge in parallel, each with its own copy of the detectors.
         engine: "local", or "ray" for Ray Data.
         address: The Ray cluster, as "auto" or HOST:PORT. Default: $RAY_ADDRESS, or a cluster on this machine.
@@ -96,8 +96,8 @@ class BatchSettings:
 def run_batch(settings: BatchSettings) -> BatchReport:
     """Judge the rows that are not yet in the folder of results, and complete the folder.
 
-    The same input, options and detectors always give the same bytes in the folder, however often the run was killed and
-    on whichever engine it ran.
+    For the same input, options and detectors, the files are identical byte for byte. This holds for every engine, and
+    even if the run was killed and continued.
 
     Returns:
         The summary of all rows, which is also written to `report.json`.

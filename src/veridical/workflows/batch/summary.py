@@ -1,4 +1,4 @@
-"""Summarise a batch: which proportion is flagged, in total and by group, with confidence intervals, and the worst rows.
+"""Summarise a batch: proportions of flagged rows, in total and by group, with confidence intervals, and the worst rows.
 
 The files of the batch are read line by line.
 """
@@ -86,7 +86,7 @@ class BatchReport:
         failures: The first rows that failed, without their content.
         repeated_ids: How many judged rows repeat the id of an earlier row. None if there are too many rows to count.
         kinds: How many rows have each kind of error, most frequent first.
-        level: The confidence level of the intervals (Wilson 1927), which take rows as independent.
+        level: The confidence level of the intervals (Wilson 1927), which assume that rows are independent.
     """
 
     inputs: tuple[str, ...]
@@ -107,7 +107,7 @@ class BatchReport:
 
 
 class _Sums:
-    """The sums of rows: how many rows have each outcome, and the total of each figure over the rows that have it."""
+    """Counts rows by outcome, and adds up each score and flag over the rows that have it."""
 
     def __init__(self) -> None:
         self.rows = 0

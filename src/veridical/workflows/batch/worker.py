@@ -17,8 +17,9 @@ from veridical.workflows.checking import check_cases
 
 BATCH_CASES = 64
 BATCH_CHARACTERS = 1_000_000
-STOP_AFTER = 16  # if this many rows of one batch all fail, the rows are not the cause
-# errors of a detector over a text that it cannot process; others (no memory, no disk) do not concern the row
+STOP_AFTER = 16  # if at least this many rows of one batch all fail, the rows are not the cause
+# errors that a detector raises for a text that it cannot process; other errors (out of memory, disk full) are not the
+# fault of a row
 ABOUT_A_ROW = (
     *(VeridicalError, ValueError, LookupError, TypeError),
     *(ArithmeticError, AttributeError, RuntimeError, AssertionError),
@@ -27,7 +28,7 @@ ABOUT_A_ROW = (
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """What a worker process reads, and how it judges. The record can be pickled, because `detectors` are specs."""
+    """The input and the judging settings of a worker process. They can be pickled, because `detectors` are specs."""
 
     files: tuple[InputFile, ...]
     form: RowForm
@@ -132,8 +133,8 @@ def check_each(
 ) -> list[Checked | str]:
     """Check each case, and return its result, or the reason why its check failed.
 
-    If a case fails, the other cases are still checked. Only the errors in `ABOUT_A_ROW` count as such failures. Any
-    other error is raised, and so is an error on every case of a large batch.
+    If a case fails with an error in `ABOUT_A_ROW`, the other cases are still checked. Any other error is raised. If
+    there are `STOP_AFTER` or more cases and all of them fail, the error is raised, too.
     """
     try:
         return list(check_cases(cases, detectors, threshold=threshold, explain=explain))

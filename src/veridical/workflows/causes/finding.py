@@ -1,7 +1,7 @@
 """Find out why each checked case failed, by rules on words and with the default detector or a chat model.
 
 A model decides whether passages answer a question and whether they contradict a sentence (`passage_checks`). Rules on
-words decide everything else. The thresholds were chosen on other questions than those of the figures in the docs.
+words decide everything else. The thresholds were tuned on questions that the figures in the docs do not use.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from veridical.workflows.causes.passage_checks import ChatReader, DetectorReader
 from veridical.workflows.causes.word_comparison import CaseWords, refusal_in
 
 READ_OFFLINE = "the model gave no answer: "
-"""Begins a remark in the reason of a cause: the chat model did not answer, so the default detector decided."""
+"""Starts the remark, in the reason of a cause, that the chat model gave no answer and the default detector decided."""
 
 _BATCH = 64  # cases that the detector reads together
 _ANSWERED = 0.7  # least answerability of passages that answer a question
-_LITTLE = 0.5  # answerability below which whatever is flagged was not retrieved
-_RELEVANT = 0.8  # least relevance of passages behind a response that answers the question
-_BESIDE = 0.5  # relevance below which even a flagged response is beside the question
+_LITTLE = 0.5  # if the answerability is lower, flagged text counts as not retrieved
+_RELEVANT = 0.8  # if the relevance is lower, an unflagged response does not answer the question
+_BESIDE = 0.5  # if the relevance is lower, a flagged response does not answer the question
 _CONTRADICTED = 0.69  # least probability that the passages contradict a flagged sentence, for "misread"
-_MOST, _PART = 0.5, 0.15  # a response is without passages if more of its sentences and words are flagged
+_MOST, _PART = 0.5, 0.15  # if more of the sentences and characters are flagged, nothing suitable was retrieved
 _CANDIDATES = 3  # passages of the collection to read for a case
-_RANKED = 50  # sentences of the collection among which they are
+_RANKED = 50  # best-matching sentences of the collection, from which the candidates come
 _QUOTE = 80  # most characters that a reason quotes
 
 
@@ -47,7 +47,7 @@ def with_causes(
     detector: Detector | None = None,
     model: ChatModel | None = None,
 ) -> Iterator[Checked]:
-    """Add to each result of a check why the case failed.
+    """Add the cause of failure to each result of a check.
 
     The results are read lazily and keep their order.
 
@@ -87,11 +87,11 @@ def with_causes(
 
 
 def _read(results: Sequence[Checked], reader: Reader) -> list[tuple[Reading | None, Reading]]:
-    """Ask whether the passages of each case answer its question, and whether they contradict a flagged sentence.
+    """Estimate whether the passages of each case answer its question, and whether they contradict a flagged sentence.
 
-    The first reading is None if nothing depends on it, because there is no question, there are no passages, or the
-    response is not flagged and does not refuse to answer. The second reading is about the flagged sentence that the
-    passages contradict most clearly.
+    The first reading is None if it is not needed: there is no question, there are no passages, or the response is
+    neither flagged nor a refusal to answer. The second reading is about the flagged sentence that the passages
+    contradict most clearly.
     """
     cases = [result.case for result in results]
     with_passages = [any(has_words(source.text) for source in case.sources) for case in cases]
@@ -193,7 +193,7 @@ def _cause_of_flagged(
 
 
 def _flagged_sentences(checked: Checked) -> list[Span]:
-    """Find the sentences of the response in which something is flagged, in order."""
+    """Find the sentences of the response that contain flagged text, in order."""
     flagged = checked.flagged
     return [sentence for sentence in sentences(checked.case.response) if overlapping(flagged, sentence)]
 
@@ -210,7 +210,7 @@ def _ranked_too_low(
     reader: Reader,
     detector: Default,
 ) -> list[Cause]:
-    """Change causes to `RANKED_TOO_LOW` where passages of the collection have what the shown passages lack."""
+    """Change a cause to `RANKED_TOO_LOW` if other passages of the collection have what the shown passages lack."""
     found = list(causes)
     unsaid: list[tuple[int, tuple[Source, ...]]] = []
     unanswered: list[tuple[int, tuple[Source, ...]]] = []
@@ -245,7 +245,7 @@ def _candidates(case: Case, text: str, collection: Sequence[Source], index: Sent
 
 
 def _joined(sources: Sequence[Source], more: Sequence[Source]) -> tuple[Source, ...]:
-    """Join two lists of sources, and number them, because ids may occur in both lists."""
+    """Join two lists of sources and number them anew, because the same id may occur in both lists."""
     return tuple(replace(source, id=str(i), must_cover=False) for i, source in enumerate((*sources, *more), 1))
 
 

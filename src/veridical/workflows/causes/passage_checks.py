@@ -25,8 +25,8 @@ _LEAST_MASS = 0.5  # least probability of Yes and No together
 class Reading:
     """A probability in [0, 1].
 
-    If a chat model was asked and did not answer, the probability comes from elsewhere, and `problem` says why.
-    Otherwise, `problem` is None.
+    If a chat model was asked and did not answer, the probability comes from the default detector, and `problem` says
+    why. Otherwise, `problem` is None.
     """
 
     probability: float
@@ -34,7 +34,7 @@ class Reading:
 
 
 class Reader(Protocol):
-    """Tells whether passages answer a question, and whether they contradict a response.
+    """Estimates whether passages answer a question, and whether they contradict a response.
 
     Both methods return one reading per case, in order.
     """
@@ -62,9 +62,9 @@ class DetectorReader:
 
         The result is the mean of two numbers:
 
-        * How probable the encoder finds that the passages contradict the sentence "The passages answer the question",
-          rather than say nothing about it. Passages on another subject say nothing about it.
-        * The proportion of the question's words in the passage that has most of them.
+        * The encoder's probability that the passages contradict the sentence "The passages answer the question", rather
+          than say nothing about it. This probability is low if the passages are on another subject.
+        * The highest proportion of the question's words that a single passage contains.
         """
         statements = [
             Case(case.id, f'The passages answer the question "{case.question}"', case.sources) for case in cases
@@ -76,7 +76,7 @@ class DetectorReader:
         ]
 
     def contradicted(self, cases: Sequence[Case]) -> list[Reading]:
-        """For each case, take the sentence that the sources contradict most probably, and return the probability."""
+        """Return, for each case, the highest probability that the sources contradict a sentence of the response."""
         return [Reading(max((p for _, p in of_case), default=0.0)) for of_case in self.detector.contradicted(cases)]
 
 

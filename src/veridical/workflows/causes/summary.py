@@ -18,12 +18,12 @@ TO_MEND = {
     "nothing": (CauseKind.NONE,),
     "unknown": (CauseKind.NOT_JUDGED,),
 }
-"""The causes by what to fix. A right refusal is not the model's fault, because it got no passage with the answer."""
+"""The causes by the part to fix. A right refusal is the retriever's fault: the model got no passage with the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class CauseShare:
-    """How many cases have one of `causes`, also as a proportion of all cases. `mend` is what to fix."""
+    """The number of cases with one of `causes`, and their proportion of all cases. `mend` names the part to fix."""
 
     mend: str
     causes: tuple[CauseKind, ...]
@@ -38,9 +38,9 @@ class CauseReport:
     Attributes:
         cases: How many cases there are.
         failed: How many further rows could not be read or judged. These rows do not count in any proportion.
-        to_mend: The cases by the part of the system to fix, such as the retriever: how many, and which proportion.
-        causes: The cases by cause: how many, and which proportion. Causes that no case has are left out.
-        level: The confidence level of the Wilson intervals (1927), in (0, 1). Cases count as independent.
+        to_mend: The number and proportion of cases for each part of the system to fix, such as the retriever.
+        causes: The number and proportion of cases for each cause that occurs.
+        level: The confidence level of the Wilson intervals (1927), in (0, 1), which assume that cases are independent.
     """
 
     cases: int

@@ -1,8 +1,7 @@
 """Compare the words of a response, its question and its passages.
 
-This shows refusals, passages that answer the question, and passages that contradict each other. Words are the same if
-their stems are the same, and numbers and dates if their values are the same, as in `detectors.explanation`. The rules
-are for English.
+The comparison finds refusals, passages that answer the question, and passages that contradict each other. Words match
+by their stems, and numbers and dates by their values, as in `detectors.explanation`. The rules are for English.
 """
 
 from __future__ import annotations
@@ -20,16 +19,14 @@ from veridical.text.mentions import Sentence, WeightedWord, index_of
 from veridical.text.segment import sentences
 
 _CLOSEST = 12  # sentences of passages to compare a sentence with
-_SAME_MATTER = 0.3  # least share of a response sentence's words in the passage sentences that are compared
-_SAME_STATEMENT = 0.6  # least share of each one's words in the other, for two sentences that say the same or contradict
-_CHANGED = 5  # most words that each of two such sentences has alone
+_SAME_MATTER = 0.3  # least share of a response sentence's words in one of the two passage sentences that are compared
+_SAME_STATEMENT = 0.6  # least share of each sentence's words in the other, for two sentences about the same fact
+_CHANGED = 5  # most words of each of the two sentences that the other one lacks
 _TRIVIAL = frozenset({"the", "a", "an", "of", "and", "in", "to", "is", "are", "it", "that", "this"})
 
 
 def refusal_in(case: Case) -> Span | None:
-    """Find a sentence near the beginning of the response that says that there is no answer.
-
-    Return None if there is no such sentence.
+    """Find a refusal to answer near the beginning of the response. Return its sentence, or None if there is none.
 
     >>> text = "Sorry! The passages do not name the price. The tower is tall."
     >>> refusal_in(Case("1", text)).of(text), refusal_in(Case("1", "It costs 5 euros."))
@@ -67,7 +64,8 @@ _LACKS = re.compile(
 class CaseWords:
     """Compares the words of a case.
 
-    This shows which passages the response is based on, which passages answer the question, and where passages differ.
+    The comparison shows which passages the response is based on, which passages answer the question, and where passages
+    contradict each other.
     """
 
     def __init__(self, case: Case) -> None:
@@ -80,7 +78,7 @@ class CaseWords:
 
     @cached_property
     def question_shares(self) -> list[float]:
-        """For each passage, which proportion of the question's content words it contains, in [0, 1]."""
+        """The proportion of the question's content words that each passage contains, in [0, 1]."""
         words = [t.keys for s in index_of((self.case.question or "",)).sentences for t in s.tokens if t.keys]
         return [
             sum(not keys.isdisjoint(of_word) for of_word in words) / max(1, len(words)) for keys in self.passage_keys
@@ -88,9 +86,9 @@ class CaseWords:
 
     @cached_property
     def relevance(self) -> float:
-        """How well the passages behind the response fit the question, compared with the passage that fits it best.
+        """How well the response's passages fit the question, relative to the passage that fits the question best.
 
-        If there is only one passage, the result is 1.
+        The result is in [0, 1], and 1 if there is only one passage.
         """
         if sum(map(bool, self.passage_keys)) < 2:
             return 1.0
@@ -146,10 +144,10 @@ class CaseWords:
         return list(best.values())
 
     def stitched(self, spans: Sequence[Span]) -> tuple[Evidence, Evidence] | None:
-        """Find a sentence that joins facts of two passages: its flagged words are from another passage than the rest.
+        """Find a response sentence that mixes two passages: its flagged words are in one, its other words in another.
 
-        A value or name must be flagged. Return the passage of the rest and the passage of the flagged words, or None if
-        there is no such sentence.
+        At least one flagged word must be a value or name. Return the passage sentence for the other words and the one
+        for the flagged words, or None if no response sentence mixes passages.
 
         Args:
             spans: The flagged spans, sorted and without overlaps.

@@ -1,17 +1,17 @@
 """Estimate which proportion of the answers in a run is wrong, from labels of some answers.
 
 The detector's decisions and scores only serve to divide the run into strata (sets of similar rows). Within each
-stratum, the labelled answers are random. The estimate is the stratified mean (Neyman 1934; Holt & Smith 1979 where the
-bins are chosen afterwards), which corrects any false alarms and misses of the detector. With one stratum per outcome,
-the estimate is the same as the correction of Rogan & Gladen 1978, and as prediction-powered inference with stratified
+stratum, the labelled answers are a random sample. The estimate is the stratified mean (Neyman 1934; Holt & Smith 1979
+for bins that are chosen after labelling), which corrects any false alarms and misses of the detector. With one stratum
+per outcome, the estimate equals the correction of Rogan & Gladen 1978, and prediction-powered inference with stratified
 predictions (Angelopoulos et al. 2023; Fisch et al. 2024).
 
 A group of rows is estimated by the difference estimator of prediction-powered inference: the mean prediction for its
 rows, plus the mean error of the predictions on its labelled rows.
 
-The intervals are Wilson's, with the number of random labels that would have the same variance, called the effective
-number (Franco, Little, Louis & Slud 2019). The intervals are about this run only, so if you label the whole run, no
-uncertainty is left.
+The intervals are Wilson's, computed for the effective sample size: the number of random labels that would have the same
+variance (Franco, Little, Louis & Slud 2019). They cover only this run, so labelling the whole run leaves no
+uncertainty.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from veridical.workflows.rate.strata import strata
 Floats: TypeAlias = NDArray[np.float64]
 
 _SIGNIFICANT = 0.05
-_LEAST_OF_GROUP = 5  # labels of a group, and of all others, for a test of their difference
+_LEAST_OF_GROUP = 5  # least labels of a group, and of all other rows, to test their difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def estimate(
 
 
 class _Strata:
-    """Counts labels by stratum. `labels` is 1 for a wrong answer, 0 for a right one, and NaN for a row without one."""
+    """Counts labels by stratum. A label is 1 for a wrong answer, 0 for a right one, and NaN for an unlabelled row."""
 
     def __init__(self, stratum: NDArray[np.int64], labels: Floats) -> None:
         labelled = ~np.isnan(labels)
@@ -161,7 +161,7 @@ class _Strata:
         wrong = np.bincount(stratum[labelled], labels[labelled], minlength=len(self.sizes))
         self.rates = wrong / np.maximum(self.counts, 1)
         overall = (self.sizes @ self.rates / self.sizes.sum() * labelled.sum() + 0.5) / (labelled.sum() + 1)
-        # half a label more, of the mean rate: ten right answers do not show that a stratum has no wrong one
+        # add half a label with the mean rate: ten right answers do not prove that a stratum has no wrong answers
         self.smooth = (wrong + overall / 2) / (self.counts + 0.5)
         self.variances = self.smooth * (1 - self.smooth)
 
@@ -175,10 +175,10 @@ class _Strata:
         return _measured(float(weights @ self.rates), float(weights @ self.smooth), variance, labels)
 
     def group(self, among: NDArray[np.bool_]) -> tuple[float, float]:
-        """Estimate the proportion of wrong rows in a group by the difference estimator. The group must have labels.
+        """Estimate the proportion of wrong rows in a group by the difference estimator, and the estimate's variance.
 
-        The variance, which is returned, too, is that of a large run. This is because a change is about the system
-        behind the answers, and not about these rows alone.
+        The group must have labels. The variance is that of an infinitely large run, because a difference between groups
+        should hold for the system behind the answers, and not only for these rows.
         """
         labelled = among & self.labelled
         weights = (self.sizes / np.maximum(self.counts, 1))[self.stratum[labelled]]
@@ -193,7 +193,7 @@ def _measured(share: float, smooth: float, variance: float, labels: int) -> Meas
 
     Args:
         share: The estimate.
-        smooth: The estimate from smoothed rates, which `variance` is based on, too. If it is 0, so is `variance`.
+        smooth: The estimate from smoothed rates, on which `variance` is based, too. If it is 0, so is `variance`.
         variance: The variance of the estimate. It is 0 if every row has a label.
         labels: How many labels the estimate uses.
     """

@@ -43,7 +43,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class _Label:
-    """One label as it was read. `row` and `id` say which answer it is about, and `where` is its place, for messages."""
+    """A label as read from a file. `row` and `id` identify the answer, and `where` is the place to name in messages."""
 
     where: str
     row: int | None
@@ -99,7 +99,7 @@ def read_labels(paths: Sequence[Path], run: Run) -> Labels:
 
 
 def _as_shown(id: str) -> str:
-    """Change an id as a spreadsheet may do: take leading zeros from a number, and the apostrophe from a text.
+    """Change an id as a spreadsheet may: strip leading zeros from a number, and the apostrophe from a text.
 
     >>> _as_shown("049"), _as_shown("'-a"), _as_shown("1.50"), _as_shown("x7 ")
     ('49', '-a', '1.5', 'x7')

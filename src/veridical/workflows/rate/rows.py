@@ -71,9 +71,9 @@ def read_run(path: Path, by: Sequence[str] = ()) -> Run:
 
     Args:
         path: A folder of results, or a file.
-        by: Further columns to read. "NAME:week" reads the time in column NAME and turns it into its week. "NAME:day"
-            and "NAME:month" work in the same way. For a folder, the columns are read from the files that were judged,
-            so these files must still be there, unchanged.
+        by: Further columns to read. "NAME:day", "NAME:week" and "NAME:month" convert the times in column NAME to days,
+            weeks or months. For a folder, the columns are read from the files that were judged, so these files must
+            still be there, unchanged.
 
     Raises:
         InputError: There are no rows, a column is missing, or a value is not a time.
@@ -109,7 +109,7 @@ def _read_folder(path: Path, by: Sequence[str]) -> Run:
 
 
 def highest_score(judged: JudgedRow | Judgement) -> float | None:
-    """Return the higher of two scores, hallucination and omission. Return None if there are no scores."""
+    """Return the higher of the hallucination and the omission score, or None if there is neither."""
     return max((score for score in (judged.hallucination, judged.omission) if score is not None), default=None)
 
 
@@ -159,7 +159,7 @@ def _row_of(value: object, number: int, by: Sequence[str], where: str) -> RunRow
         return _row(record, (Path(), 0))
     if isinstance(record, Judgement):
         outcome = decide(Case(record.case_id, ""), record).outcome
-        if outcome is Outcome.UNJUDGED and record.judged is None:  # None: all of it, without the text
+        if outcome is Outcome.UNJUDGED and record.judged is None:  # None: all of the response, whose text is not here
             outcome = Outcome.CLEAR
         return RunRow(number, record.case_id, outcome, highest_score(record))
     raise WireError(f"{value[TAG]!r} is no result of a check", hint=_HINT)
@@ -205,7 +205,7 @@ def _columns(values: Mapping[str, Any], by: Sequence[str], where: str) -> dict[s
 
 
 def _period(value: str | float | datetime, period: str, where: str) -> str:
-    """Find the day, week or month of a time, which is written in ISO 8601 or in seconds since 1970.
+    """Convert a time, given in ISO 8601 or in seconds since 1970, to its day, week or month.
 
     >>> _period("2026-11-27T03:00:00Z", "week", "row 1"), _period(0, "month", "row 1")
     ('2026-W48', '1970-01')

@@ -1,7 +1,7 @@
 """Write sheets of answers for people to label: tables, JSON Lines, or tasks for Label Studio.
 
-The sheets do not show what the detector found. In a table, a quote is put before each text that a spreadsheet would
-take for a formula.
+The sheets hide the detector's findings from the people who label. In a table, a quote is put before each text that a
+spreadsheet would take for a formula.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def write_sheet(path: Path, run: Run, rows: Sequence[RunRow]) -> None:
         rows: The rows to label.
 
     Raises:
-        InputError: The file has another extension. Or it exists already, and people may have filled it in.
+        InputError: The file has another extension, or exists already and may contain labels.
         OutputError: The file cannot be written.
     """
     ending = path.suffix.lower()

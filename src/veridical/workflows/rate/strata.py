@@ -21,8 +21,8 @@ Ints: TypeAlias = NDArray[np.int64]
 
 LABELS_PER_BIN = 10
 _LEAST = 4  # labels of each outcome
-# the spread of the truth within an outcome, if 15 % of the clear answers are wrong, and half of all others: a poor
-# guess costs width, never coverage
+# a guess of the labels' standard deviation within an outcome: 15 % of the clear answers are wrong, and half of all
+# others; a poor guess makes intervals wider, but never too narrow
 _SPREAD = {outcome: sqrt(0.15 * 0.85) if outcome is Outcome.CLEAR else 0.5 for outcome in Outcome}
 
 
@@ -54,10 +54,10 @@ def strata(rows: Sequence[RunRow], labelled: Ints) -> Ints:
 def draw(rows: Sequence[RunRow], count: int, labelled: Ints, seed: int = 0) -> list[int]:
     """Draw rows to label, so that the run has `count` labels in total, including existing labels.
 
-    An outcome is given more labels if it has more rows, and if its labels are likely to differ more (`allocate`).
-    Within an outcome, the same proportion is drawn from each bin of scores. Within a bin, the rows are sorted by their
-    columns, rows with equal columns are in random order, and rows are drawn at even distances, so that every group is
-    represented.
+    An outcome gets more labels if it has more rows, and if its labels are likely to differ more (`allocate`). Within an
+    outcome, the same proportion of rows is drawn from each bin of scores. Within a bin, the draw is systematic, so that
+    every group is represented: the rows are sorted by their columns, with ties in random order, and drawn at even
+    distances.
 
     Args:
         rows: The rows of a run.
@@ -116,7 +116,7 @@ def allocate(sizes: Sequence[int], spreads: Sequence[float], count: int) -> list
 
 
 def _by_outcome(rows: Sequence[RunRow]) -> dict[Outcome, Ints]:
-    """Group the rows by outcome. Each outcome that occurs has the indices of its rows, lowest scores first."""
+    """Map each outcome that occurs to the indices of its rows, lowest scores first."""
     order = sorted(range(len(rows)), key=lambda i: -1.0 if (score := rows[i].score) is None else score)
     outcome_of = [row.outcome for row in rows]
     return {

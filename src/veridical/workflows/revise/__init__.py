@@ -1,4 +1,4 @@
-"""Revise responses: propose edits, judge the edited text again, and keep it only if it is better.
+"""Revise responses: propose edits, judge the edited text, and keep it only if it is better.
 
 The method follows George and Stuhlmüller 2023, §4 and Algorithm 1. A detector finds unsupported statements, a reviser
 proposes edits, the same detector judges the edited text, and `acceptance` decides whether to keep it. If the new text
@@ -51,7 +51,7 @@ class Round:
         kept: Whether the new text was kept.
         reason: Why the new text was kept or rejected.
         critique: The critique that the reviser was given.
-        notes: Remarks of the reviser, such as on claims that it left as they are.
+        notes: Remarks of the reviser, for example about claims that it did not change.
         usage: The calls and tokens that the reviser used.
     """
 

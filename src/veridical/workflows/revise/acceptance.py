@@ -52,8 +52,8 @@ def accept(candidates: Sequence[Candidate], detector: Detector, thresholds: Thre
 
     A better text meets six conditions:
 
-    - No more of the text is unjudged than before.
-    - No edit puts in a remark of the model ("I am sorry, but I cannot help."), even if the detector does not flag the
+    - It has no more unjudged characters than the text before.
+    - No edit inserts a remark of the model ("I am sorry, but I cannot help."), even if the detector does not flag the
       remark. Therefore, each edited sentence with two or more content words must share one of these words with the
       sources or the text before.
     - No word of an old value is left beside the new value ("1,500 hundred", "5.50 euros and 60 cents").
@@ -61,8 +61,8 @@ def accept(candidates: Sequence[Candidate], detector: Detector, thresholds: Thre
       (A score that is a product over claims stays 1 as long as one claim is certainly wrong.)
     - Every supported claim is kept. A claim is kept if no edit touches it, if its content words are still there and
       none of them is flagged, or if `detector` finds that the new text supports the claim.
-    - Every source that was covered is still covered: the proportion of its words that the text leaves out stays below
-      the coverage threshold.
+    - Every source that was covered is still covered: the proportion of its words that are left out stays below the
+      coverage threshold.
     """
     problems = [_problem(candidate, thresholds) for candidate in candidates]
     doubtful = [
@@ -94,7 +94,7 @@ def accept(candidates: Sequence[Candidate], detector: Detector, thresholds: Thre
 
 
 def _problem(candidate: Candidate, thresholds: Thresholds) -> str | None:
-    """Say why a candidate is not better, or which covered source it leaves out. Return None if there is no problem."""
+    """Return why a candidate is not better or leaves out a covered source, or None if neither is the case."""
     before, after = candidate.judgement_before, candidate.judgement_after
     if after.hallucination is None and not after.verdicts:
         return f"the revised text could not be judged: {'; '.join(after.notes) or 'no score'}"
@@ -134,7 +134,7 @@ def _problem(candidate: Candidate, thresholds: Thresholds) -> str | None:
 
 
 def _invented_sentence(candidate: Candidate) -> str | None:
-    """Find an edited sentence that shares no content word with the text before or the sources, if there is one."""
+    """Return an edited sentence that shares no content word with the text before or the sources, or None."""
     text, carry = candidate.after.response, carrier(candidate.edits)
     written = union(carry(edit.span) for edit in candidate.edits)
     known = _stems(candidate.before.response).union(*(_stems(source.text) for source in candidate.before.sources))
@@ -152,7 +152,7 @@ def _stems(text: str) -> set[str]:
 
 
 def _misread_value(candidate: Candidate) -> str | None:
-    """Find a corrected value that is spoilt by words of the old value beside it ("1,500 hundred"), if there is one."""
+    """Return a corrected value that has words of the old value beside it, such as "1,500 hundred", or None."""
     text, folded = candidate.after.response, fold(candidate.after.response)
     old_values = _values(fold(candidate.before.response))
     new_values = _values(folded)
@@ -190,7 +190,7 @@ def _numbers(value: str) -> set[str]:
 
 
 def shares_left_out(case: Case, judgement: Judgement, thresholds: Thresholds) -> dict[str, float]:
-    """For each source with a flagged omission, compute which proportion of its content words is left out."""
+    """Compute the proportion of content words that are left out, for each source with a flagged omission, by id."""
     by_source: dict[str, list[Span]] = {}
     for omission in omitted(judgement, decide(case, judgement, thresholds)):
         by_source.setdefault(omission.source_id, []).append(omission.span)
@@ -206,8 +206,7 @@ def shares_left_out(case: Case, judgement: Judgement, thresholds: Thresholds) ->
 def left_out(case: Case, judgement: Judgement, thresholds: Thresholds) -> list[Source]:
     """Find the sources that the response should cover but leaves out.
 
-    A source counts as left out if so many of its content words are left out that their proportion reaches the coverage
-    threshold.
+    A source counts as left out if the proportion of its content words that are left out reaches the coverage threshold.
     """
     shares = shares_left_out(case, judgement, thresholds)
     least = max(thresholds.coverage, _ROUNDING)

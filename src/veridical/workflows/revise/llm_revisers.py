@@ -1,7 +1,7 @@
 """Revise with a chat model, which gets critiques of single claims or first criticises the whole text itself.
 
-The method follows George and Stuhlmüller 2023, §4. The model writes the whole corrected text, and the differences are
-turned into edits. Edits outside the criticised sentences are undone, so that the model cannot spoil correct text.
+The method follows George and Stuhlmüller 2023, §4. The model writes the whole corrected text, and a diff turns the text
+into edits. `Factored` undoes edits outside the criticised sentences, so that the model cannot spoil correct text.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Critique:
         text: The critique.
         suggestion: The critic's revised claim, if it gives one.
         dismissed: Whether the critic finds the statement supported after all.
-        unread: Whether the critic's reply could not be read, so that `text` has the detector's reasons instead.
+        unread: Whether the critic's reply was unreadable. If so, `text` contains the detector's reasons instead.
     """
 
     statement: Statement
@@ -58,11 +58,10 @@ class Factored:
             follow-up turn after the response (A.3.2). Otherwise, the model gets the sources and the response.
         critic: The chat model that writes a critique of every unsupported claim. The critic compares the claim with the
             sources that the claim cites, or with all sources (A.3.1). A claim that the critic finds supported is kept.
-            Default: the critique is the detector's reasons against the claim, and if there are none, `model` writes a
-            critique.
+            Default: the detector's reasons against a claim serve as its critique, and `model` writes a critique if
+            there are no reasons.
         undo_unprompted: Whether to undo edits outside the criticised sentences.
-        suggest: Whether to show `model` not only the critiques, as in A.3.2, but also the claims as the critic would
-            write them.
+        suggest: Whether to show `model` the critic's rewording of each claim, too. A.3.2 shows only the critiques.
     """
 
     rewrites = True
@@ -188,7 +187,7 @@ def _ask_for_revisions(model: ChatModel, cases: Sequence[Case], feedback: Sequen
 
 
 def _revision_request(case: Case, feedback: str, *, with_sources: bool = True) -> Request:
-    """Build a request with a follow-up turn after the response (A.3.2), or a single message without a prompt."""
+    """Build a request: a follow-up turn after the response if the case has a prompt (A.3.2), else a single message."""
     if case.prompt is not None and with_sources:
         prompts = [prompt("revise_followup")]
         messages = [Message("user", case.prompt), Message("assistant", case.response)]
@@ -255,7 +254,7 @@ def corrected_text(before: str, reply: Reply) -> str | None:
 
 
 def _repeats_prompt(text: str, before: str) -> bool:
-    """Tell whether a text has a fence, or a line of the prompts for revision, that the text before did not have."""
+    """Tell whether a text contains a fence or a line of the revision prompts that the text before lacks."""
     lines = (line for name in _REVISING for line in prompt(name).text.splitlines() if len(line) > 20)
     return bool(_FENCE_LINE.search(text) and not _FENCE_LINE.search(before)) or any(
         line in text and line not in before for line in lines

@@ -1,4 +1,4 @@
-"""Make a reviser from its name, which the command line and requests to the server give."""
+"""Make a reviser from its name in a command or in a request to the server."""
 
 from __future__ import annotations
 

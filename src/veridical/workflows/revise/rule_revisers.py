@@ -1,4 +1,4 @@
-"""The protocol of revisers, and the revisers that need no language model.
+"""Define the protocol of revisers, and the revisers that need no language model.
 
 A reviser gets the statements that a detector finds unsupported, and proposes edits, each with a reason. The module
 `acceptance` decides whether the edits are kept.
@@ -41,7 +41,7 @@ class Draft:
 
 
 class Reviser(Protocol):
-    """Proposes edits of responses. `rewrites` is False for a reviser that marks the text but does not improve it."""
+    """Proposes edits to responses. `rewrites` is False for a reviser that only marks the text."""
 
     name: str
     rewrites: bool
@@ -102,7 +102,7 @@ class Delete:
 
 
 def _with_white_space(text: str, span: Span) -> Span:
-    """Extend `span` by the white space around it that is not needed once `span` is deleted."""
+    """Extend `span` by the neighbouring white space that has to be deleted with it."""
     before, after = text[: span.start], text[span.end :]
     preceding = before[len(before.rstrip()) :]
     following = after[: len(after) - len(after.lstrip())]

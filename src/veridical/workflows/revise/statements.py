@@ -13,7 +13,7 @@ from veridical.records.types import Case, Judgement, Thresholds, Verdict
 from veridical.text.segment import has_words, sentences
 from veridical.text.segment import words as words_of
 
-_BETWEEN = 1  # most words, not flagged, between the flagged words of one value ("May" in "3 May 2021")
+_BETWEEN = 1  # most unflagged words between the flagged words of one value ("May" in "3 May 2021")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class Statement:
         score: The hallucination score in [0, 1], where 1 means hallucinated.
         unsupported: Whether the statement, or some words in it, are flagged (`records.decide`).
         reasons: The reasons that verdicts give against the statement.
-        corrections: The spans to replace, each with its new text ("" deletes the span). Together they correct
-            everything that is flagged in the statement. Empty if a flagged part has no correction.
+        corrections: The spans to replace, each with its new text ("" deletes the span). Together they correct all
+            flagged parts of the statement. Empty if a flagged part has no correction.
     """
 
     span: Span
@@ -93,7 +93,7 @@ def statements_of(case: Case, judgement: Judgement, thresholds: Thresholds | Non
 
 
 def _statement(text: str, span: Span, words: str, verdicts: Sequence[tuple[Verdict, bool]]) -> Statement:
-    """Build the statement `words` from the verdicts about it. Each verdict comes with whether it is flagged."""
+    """Build the statement with the text `words` from its verdicts, each paired with whether it is flagged."""
     against = [verdict for verdict, is_flagged in verdicts if is_flagged]
     reasons = (": ".join(filter(None, (v.label, v.reason))) for v, _ in verdicts if v.score > 0)
     return Statement(
