@@ -3,15 +3,17 @@
 The prompt is tokenised once for all responses that share it. A pair that is too long is split into windows. Each window
 contains a part of the response, the instructions of the prompt, and as much of the sources as fits.
 `PairSettings.evidence` chooses whether the windows cover all sources, or only the sentences that share most words with
-the response.
+the response and its question.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain, pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -24,7 +26,7 @@ from veridical.records.errors import CannotJudgeError, InputError, UnknownNameEr
 from veridical.records.spans import Span
 from veridical.records.types import Case
 from veridical.text.recent import Recent
-from veridical.text.segment import has_words, sentences, word_forms
+from veridical.text.segment import UNSPACED, has_words, sentences, word_forms
 from veridical.text.stemmer import stem
 from veridical.text.stopwords import STOP_WORDS
 
@@ -34,6 +36,8 @@ _CACHED = 2_000_000  # characters of tokenised prompts in the cache, some 22 MB
 _CHUNK = 8192  # characters of a long prompt that are tokenised together
 _SIDE_BY_SIDE = 64  # chunks that are tokenised in one batch
 _LONGEST_PIECE = 96  # most tokens of a source that are chosen or left out together
+_FIRST_LETTERS = 4
+_UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 _NEIGHBOURS = 3  # parts of a response that share their evidence
 _GROUPS = 64  # most groups of parts with evidence of their own, as long as there is room for it
 
@@ -224,12 +228,10 @@ class PairEncoder:
                     shared[-1].append(part)
                 else:
                     shared.append([part])
-        wanted_by_group = [
-            *((members, [Counter(key for part in members for key in _keys(part.text))]) for members in groups.values()),
-            *((members, [Counter(_keys(part.text)) for part in members]) for members in shared),
-        ]
-        for members, wanted in wanted_by_group:
+        for members in (*groups.values(), *shared):
             prompt = members[0].prompt
+            texts = [[part.text, cases[part.case].question or ""] for part in members]
+            wanted = texts if neighbours and self.settings.by_sentence else [list(chain.from_iterable(texts))]
             for tokens_shown in self._evidence(prompt, wanted, max(len(part.ids) for part in members)):
                 for part in members:
                     encoding = results[part.case]
@@ -276,11 +278,11 @@ class PairEncoder:
         prompt.fixed = np.flatnonzero(~in_source)
         return prompt
 
-    def _evidence(self, prompt: _Prompt, wanted: Sequence[Mapping[str, int]], count: int) -> list[NDArray[np.int64]]:
+    def _evidence(self, prompt: _Prompt, wanted: Sequence[Sequence[str]], count: int) -> list[NDArray[np.int64]]:
         """Choose the tokens of the prompt for each window, and return their indices.
 
-        Each window also needs room for `count` tokens of a response. Each item of `wanted` counts the stems of content
-        words, and the items take turns to choose the piece of the sources that shares most of them.
+        Each window also needs room for `count` tokens of a response. Each item of `wanted` is a list of texts. The
+        items take turns to choose the piece of the sources that shares most words with their texts.
         """
         room = self._room - count
         if len(prompt.ids) <= room:
@@ -301,11 +303,12 @@ class PairEncoder:
                     return windows
                 first = max(first + 1, end - 1)  # a sentence at the edge is complete in both
         relevance = np.zeros((len(wanted), len(prompt.pieces)))
-        for of_group, words in zip(relevance, wanted, strict=True):
-            for word, times in sorted(words.items()):  # sums in the same order on every machine
+        for of_item, texts in zip(relevance, wanted, strict=True):
+            counts = Counter(chain.from_iterable(map(_keys, texts)))
+            for word, times in sorted(counts.items()):  # sums in the same order on every machine
                 where = prompt.index.get(word)
                 if where:
-                    of_group[where] += times * np.log1p(len(prompt.pieces) / len(where))
+                    of_item[where] += times * np.log1p(len(prompt.pieces) / len(where))
         chosen = {}
         for piece in np.argsort(-relevance, axis=1, kind="stable").T.flat:
             if piece in chosen:
@@ -345,15 +348,28 @@ def _tokens(tokenizer: Any, text: str, rendered: Rendered) -> tuple[Ids, NDArray
 
 
 def _keys(text: str) -> set[str]:
-    """Return the stems of the content words of a text."""
-    return set(map(_key, word_forms(text))) - {""}
+    """Return what the content words of a text are compared by: their stems and first letters.
+
+    First letters match forms that the English stemmer does not know. In scripts without spaces, pairs of neighbouring
+    characters take their place.
+    """
+    forms = word_forms(text)
+    keys = set(chain.from_iterable(map(_keys_of_word, forms)))
+    if not text.isascii():
+        keys |= {first + second for first, second in pairwise(forms) if _is_unspaced(first) and _is_unspaced(second)}
+    return keys
 
 
 @lru_cache(maxsize=1 << 14)
-def _key(word: str) -> str:
-    """Return the stem of a word, or "" for a stop word."""
+def _keys_of_word(word: str) -> tuple[str, ...]:
     word = word.lower()
-    return "" if word in STOP_WORDS else stem(word)
+    if word in STOP_WORDS:
+        return ()
+    return (stem(word), f"{word[:_FIRST_LETTERS]}…") if len(word) >= _FIRST_LETTERS else (stem(word),)
+
+
+def _is_unspaced(form: str) -> bool:
+    return len(form) < _FIRST_LETTERS and _UNSPACED_CHARACTER.match(form) is not None
 
 
 def _parts(text: str, spans: Sequence[Span | None], limit: int, by_sentence: bool) -> list[tuple[int, int]]:
