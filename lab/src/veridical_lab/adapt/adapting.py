@@ -42,8 +42,8 @@ from veridical_lab.training.default import DefaultTraining, assemble, backbone_o
 from veridical_lab.training.tokens import train_tokens
 
 FRACTIONS = {"train": 0.6, "valid": 0.2, "test": 0.2}
-_FEWEST_DOCUMENTS = 10  # with fewer, passages are split instead
-_FORGOTTEN = -0.02  # the most that general ROC AUC may surely lose
+_FEWEST_DOCUMENTS = 10  # with fewer documents, the data are split by passage instead
+_FORGOTTEN = -0.02  # the lowest allowed lower bound of the gain in ROC AUC on general examples
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class Adapting:
     """Options for adapting the default detector.
 
     Attributes:
-        tokens: How many tokens to train on.
-        rate: The highest learning rate of the encoder.
-        general: For each example made from your documents, at most this many general examples are added.
+        tokens: The number of tokens to train on.
+        rate: The peak learning rate of the encoder.
+        general: The maximum number of general examples to add for each example made from your documents.
         bf16: Whether training computes matrix products in bf16 if the device supports it.
         seed: The random seed.
     """
@@ -70,12 +70,12 @@ class Adapted:
     """The result of an adaptation.
 
     Attributes:
-        kept: Whether the new detector was kept, because it is better on the held-out documents and surely not much
-            worse elsewhere.
-        figures: What was measured on each kind of data ("documents", "general"): n, ROC AUC and balanced accuracy
-            before and after, the gain in ROC AUC with its 95% interval, and the ROC AUC for each label.
-        documents: How many examples, documents and wrong examples each part has.
-        statements: What the chat model wrote and what was dropped. Empty if no chat model wrote statements.
+        kept: Whether the new detector was kept. It is kept if it is better on the held-out documents and, with 95%
+            confidence, not much worse on general examples.
+        figures: The measurements on each kind of data ("documents", "general"): n, ROC AUC and balanced accuracy before
+            and after, the gain in ROC AUC with its 95% interval, and the ROC AUC for each label.
+        documents: The number of examples, documents and wrong examples in each part.
+        statements: A report on the chat model's statements, kept and dropped. Empty if no chat model was used.
         notes: What you should know about the result.
     """
 
@@ -96,9 +96,9 @@ def material(
 ) -> tuple[dict[str, list[Example]], Statements, list[str]]:
     """Make examples from documents for each part ("train", "valid", "test").
 
-    You also get what a chat model wrote, and notes. Fixed rules turn sentences of the documents into statements, by
-    rewriting them and putting errors into some of them. A chat model can write further statements. If one does, the
-    parts "valid" and "test" contain only what it wrote.
+    The second result is the statements of a chat model, and the third is notes. Fixed rules turn sentences of the
+    documents into statements, by rewriting them and putting errors into some of them. A chat model can write further
+    statements. If one does, the parts "valid" and "test" contain only its statements.
 
     Args:
         documents: Files, and folders with files.
@@ -119,7 +119,7 @@ def material(
         passages = [replace(passage, document=passage.id) for passage in passages]
     found = Statements() if model is None else write_statements(passages, model, labeller=labeller, progress=progress)
     parts = split_by_document([*found.examples, *_by_rules(passages, seed)], FRACTIONS, seed=seed)
-    if model is not None:  # what rules made trains only
+    if model is not None:  # examples made by rules are only for training
         parts |= {part: [e for e in parts[part] if e.gold.by == "model:written"] for part in ("valid", "test")}
     parts["train"] += [e for examples in contrasts("documents", parts["train"], seed).values() for e in examples]
     for part, examples in parts.items():
@@ -204,7 +204,7 @@ def adapt(
 
 
 def _check_work(work: Path, run: str) -> None:
-    """Write into the work folder which run the folder belongs to. If that is another run, raise `InputError`."""
+    """Record in the work folder the run that it belongs to. If it belongs to another run, raise `InputError`."""
     file = work / "run.txt"
     if file.is_file() and file.read_text("utf-8") != run:
         raise InputError(
@@ -270,7 +270,7 @@ def _counts(parts: Mapping[str, list[Example]]) -> dict[str, Any]:
 
 
 def _statements(found: Statements, parts: Mapping[str, list[Example]]) -> dict[str, Any]:
-    """Report what a model wrote, and how far the statements alone give away their labels (ROC AUC, 0.5 is best)."""
+    """Report a model's statements, and how far a statement alone reveals its label (ROC AUC, 0.5 is best)."""
     if not found.written:
         return {}
     alone = ResponseWords().fit(parts["train"])
@@ -314,7 +314,7 @@ def compared(examples: Sequence[Example], before: Default, after: Default) -> di
 
 
 def _of_kind(examples: Sequence[Example], scores: Floats, kind: str) -> float | None:
-    """Compute the ROC AUC of the examples with one label against the supported examples."""
+    """Compute the ROC AUC of separating the examples with one label from the supported examples."""
     groups = [dict(example.group).get("label", "") for example in examples]
     chosen = np.array(
         [group == kind or not example.gold.hallucination for group, example in zip(groups, examples, strict=True)]
@@ -326,6 +326,6 @@ def _of_kind(examples: Sequence[Example], scores: Floats, kind: str) -> float | 
 
 
 def _scores(detector: Default, cases: Sequence[Case]) -> Floats:
-    """Return the score of each response, or 0.5 for a response that could not be judged."""
+    """Return the score of each response, or 0.5 if the response could not be judged."""
     found = [judgement.hallucination for judgement in judge(detector, cases)]
     return np.array([0.5 if score is None else score for score in found])

@@ -1,8 +1,8 @@
 """General examples that come with the laboratory.
 
-When you train on your documents, some of these examples are mixed in, so that the detector does not forget other texts.
-They are drawn from the statements, pairs and answers that we wrote ourselves about invented passages and passages of
-Wikipedia (CC BY-SA 4.0). To draw them again, run `python -m veridical_lab.adapt.general DATA`.
+Training on your documents also uses some of these examples, so that the detector does not forget other texts. They are
+drawn from our own statements, pairs and answers about invented passages and passages of Wikipedia (CC BY-SA 4.0). To
+draw them again, run `python -m veridical_lab.adapt.general DATA`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cut documents into passages, about which statements are then written."""
+"""Split documents into passages, about which statements are then written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from veridical.io.documents import CONVERTED_ENDINGS, load_document
 from veridical.records.errors import DataError, InputError
 from veridical.text.segment import sentences, words
 
-_WORDS = 60, 180  # the fewest and the most words of a passage
+_WORDS = 60, 180  # minimum and maximum number of words of a passage
 _READABLE = CONVERTED_ENDINGS | {".txt"}
 
 
@@ -30,9 +30,9 @@ class Passage:
 
 
 def passages(text: str, document: str) -> Iterator[Passage]:
-    """Cut a text into passages of whole sentences, with 60 to 180 words each.
+    """Split a text into passages of whole sentences, with 60 to 180 words each.
 
-    What is left at the end is dropped if it has fewer words.
+    A shorter rest at the end is dropped.
     """
     taken: list[str] = []
     size = number = 0
@@ -53,7 +53,7 @@ def passages(text: str, document: str) -> Iterator[Passage]:
 
 
 def read_passages(paths: Iterable[Path]) -> tuple[list[Passage], list[str]]:
-    """Read documents and cut them into passages, with a note for each file that cannot be read.
+    """Read documents and split them into passages. Also return a note for each file that cannot be read.
 
     Args:
         paths: Files or folders. In a folder and its subfolders, all files of a readable kind are read.

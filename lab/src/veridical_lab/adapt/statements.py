@@ -1,7 +1,7 @@
-"""Let a chat model write statements about passages, and check every statement before it is used for training.
+"""Write statements about passages with a chat model, and check every statement before it is used for training.
 
-A statement is dropped if it is malformed, if its label cannot be right, or if a chat model that does not see this label
-gives it another one. The reasons are counted.
+A statement is dropped if it is malformed, if its label cannot be right, or if a chat model that does not see the label
+assigns another one. The dropped statements are counted by reason.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ REASONS = {
     "contradicts its label": "the passage has another value, sign or reference than a supported text",
     "labelled otherwise": "asked again without the label, the model gives another one, or none",
 }
-"""Why a statement is dropped, in the order of the checks."""
+"""The reasons for dropping a statement, in the order of the checks."""
 _PACKAGE = "veridical_lab.adapt"
 _KINDS = {"supported": "entailment", "contradicted": "contradiction", "not mentioned": "neutral"}
 _LABELS = {"supported": "entailment", "contradicted": "contradiction", "unmentioned": "neutral"}
 _TASK = re.compile(r"\b(?:passage|statement|text above|json|prompt|instructions?|as an ai)\b", re.IGNORECASE)
-_BATCH = 32  # passages of a round of requests
-_COPY = 0.97  # the similarity from which a text is a sentence of the passage
+_BATCH = 32  # passages per round of requests
+_COPY = 0.97  # minimum similarity to a sentence of the passage for a text to count as copied
 
 
 @dataclass(slots=True)
@@ -52,9 +52,9 @@ class Statements:
 
     Attributes:
         examples: Labelled statements and answers. Their group `label` is entailment, contradiction or neutral.
-        written: How many statements the model wrote.
-        dropped: How many statements were dropped for each reason (`REASONS`).
-        usage: What the calls of the chat models used. None if there were no calls.
+        written: The number of statements that the model wrote.
+        dropped: The number of dropped statements for each reason (`REASONS`).
+        usage: The usage of the chat models. None if there were no calls.
     """
 
     examples: list[Example] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Statements:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """One statement that the model wrote, with its label. A contradicted one also has its wrong and the right words."""
+    """A statement that the model wrote, with its label. If contradicted, also the wrong words and the right ones."""
 
     label: str
     text: str
@@ -81,10 +81,10 @@ def write_statements(
     labeller: ChatModel | None = None,
     progress: Callable[[str, int, int], None] = lambda step, done, total: None,
 ) -> Statements:
-    """Let a chat model write statements about passages, and keep those that pass every check.
+    """Write statements about passages with a chat model, and keep those that pass every check.
 
     Args:
-        passages: The passages. For each passage, one request writes statements and another one labels them.
+        passages: The passages. For each passage, one request writes statements and another labels them.
         model: The model that writes.
         labeller: The model that labels the statements again without seeing their first labels. Default: `model`.
         progress: A function that is called with the name of the step, how many passages are done, and how many there
@@ -143,7 +143,7 @@ def _checked(passage: Passage, reply: Reply | Failure, seen: set[str], found: St
 
 
 def _items(document: dict[str, Any]) -> Iterator[_Written | None]:
-    """Yield the statements and answers in a reply, with None for each one that is not in the form asked for."""
+    """Yield the statements and answers in a reply, or None for each item that has the wrong form."""
     for key, label in _KINDS.items():
         listed = document.get(key)
         for item in listed if isinstance(listed, list) else ():

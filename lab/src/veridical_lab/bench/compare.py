@@ -1,7 +1,7 @@
 """Test whether two detectors differ on the same cases.
 
-Areas under ROC curves are compared by Hanley and McNeil's test, and other metrics by paired permutation. Every two
-detectors are compared on the characters that both of them judged. You also get p-values with Bonferroni's correction
+Areas under ROC curves are compared by Hanley and McNeil's test, and other metrics by paired permutation tests. Each
+pair of detectors is compared on the characters that both judged. P-values are also given with Bonferroni's correction
 for the number of pairs, for hallucinations and omissions together (Chang et al. 2024, §5.1, §5.3).
 """
 
@@ -76,7 +76,7 @@ class DetectorComparison:
     high: float | None = None
 
 
-# takes the rows of each case under either system; returns the name of the test and its p-value
+# a function that takes the rows of each case under either system, and returns the name of the test and its p-value
 Test = Callable[[Sequence[Floats], Sequence[Floats]], tuple[str, float]]
 
 _EXACT = "exact paired permutation"
@@ -98,7 +98,7 @@ def _areas(a: Sequence[Floats], b: Sequence[Floats]) -> tuple[str, float]:
 
 def _pairs(a: Sequence[Floats], b: Sequence[Floats]) -> tuple[str, float]:
     one, two = (pair_outcomes(np.concatenate(rows)) for rows in (a, b))
-    return _EXACT, permutation_sum(2 * one[:, 0], 2 * two[:, 0])  # twice an outcome is a whole number
+    return _EXACT, permutation_sum(2 * one[:, 0], 2 * two[:, 0])  # outcomes are multiples of 0.5
 
 
 def _counts(a: Sequence[Floats], b: Sequence[Floats]) -> tuple[str, float]:
@@ -106,7 +106,7 @@ def _counts(a: Sequence[Floats], b: Sequence[Floats]) -> tuple[str, float]:
         return _EXACT, permutation_f1_counts(*(np.concatenate(rows).astype(np.int64) for rows in (a, b)))
     except UndefinedMetricError:
         raise
-    except InputError:  # too many sums for the exact test
+    except InputError:  # too many states for the exact test
         return _sums("token_f1")(a, b)
 
 
@@ -132,12 +132,12 @@ _TESTS: Mapping[str, Test] = {
 }
 _TESTABLE = {*_TESTS, *(name for name, metric in METRICS.items() if isinstance(metric.statistic, FunctionOfSums))}
 
-# metrics of omissions and the metrics of hallucinations that they are corrected with
+# omission metrics, each with the hallucination metric in the same Bonferroni correction
 _FAMILIES = {"coverage_roc_auc": "roc_auc", "source_word_roc_auc": "word_roc_auc"}
 
 
 def compare_detectors(settings: BenchSettings) -> Iterator[list[DetectorComparison]]:
-    """Compare every two detectors on each data set, and yield one list of comparisons per data set.
+    """Compare each pair of detectors on each data set, and yield one list of comparisons per data set.
 
     Two detectors are compared by every metric that fits both of them.
     """

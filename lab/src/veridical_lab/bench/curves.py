@@ -1,4 +1,4 @@
-"""Compute points of ROC and reliability curves for result rows, so that you can draw figures without another run."""
+"""Compute points of ROC and reliability curves for result rows, so that figures need no further run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def roc_points(labels: np.ndarray, scores: np.ndarray) -> list[list[float]]:
     if gold.all() or not gold.any():
         raise UndefinedMetricError("a ROC curve needs both classes")
     order = np.argsort(-np.asarray(scores), kind="stable")
-    last = np.append(np.diff(np.asarray(scores)[order]) != 0, True)  # equal scores are one point
+    last = np.append(np.diff(np.asarray(scores)[order]) != 0, True)  # equal scores share a point
     true = np.append(0.0, np.cumsum(gold[order])[last] / gold.sum())
     false = np.append(0.0, np.cumsum(~gold[order])[last] / (~gold).sum())
     if len(true) > POINTS:

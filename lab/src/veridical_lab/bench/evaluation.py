@@ -1,4 +1,4 @@
-"""Evaluate a detector on one data set: let it judge all cases, keep a journal, measure the time, and fit thresholds."""
+"""Evaluate a detector on one data set: judge all cases, keep a journal, measure the time, and fit thresholds."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Evaluation:
         judgements: The judgement of each of `data.examples`, in their order.
         thresholds: The threshold of each level of the detector. If thresholds were fitted, also the threshold of each
             level of a metric (`Metric.level`).
-        threshold_from: Where the thresholds come from, in words.
-        seconds: How many seconds the judgements took.
-        decides: Whether responses are flagged as `records.decide` does. If thresholds were fitted for metrics, a
-            response is flagged only by its own score.
+        threshold_from: The origin of the thresholds, in words.
+        seconds: The time that the judgements took, in seconds.
+        decides: Whether a response is flagged by `records.decide`, that is, by the thresholds of all levels. If
+            thresholds were fitted for metrics, a response is flagged only by its own score.
     """
 
     name: str
@@ -50,8 +50,8 @@ class Evaluation:
     def threshold_for(self, metric: Metric) -> float | Thresholds:
         """Return the threshold for a metric.
 
-        If the level of the metric has a threshold, it is used. Otherwise the threshold of spans is used. If `decides`
-        is true, metrics of responses get the thresholds of all levels.
+        This is the threshold of the metric's level or, if the level has none, the threshold of spans. If `decides` is
+        true, metrics of responses get the thresholds of all levels.
         """
         if self.decides and metric.level == "response":
             return Thresholds(**{level.value: self.thresholds[level.value] for level in Level})
@@ -59,7 +59,7 @@ class Evaluation:
 
 
 def load_all(settings: BenchSettings) -> list[Detector]:
-    """Load all detectors that are named in the settings.
+    """Load all detectors in the settings.
 
     Raises:
         InputError: A detector is named twice.
@@ -74,12 +74,12 @@ def load_all(settings: BenchSettings) -> list[Detector]:
 
 
 def detector_identity(detector: Detector) -> str:
-    """Return a detector's name and a hash of all that its scores depend on, such as the content of a model folder."""
+    """Return a detector's name and a hash of everything its scores depend on, such as the content of a model folder."""
     return f"{detector.name}\0{digest_of(fingerprint_of(detector))}"
 
 
 def evaluate(detector: Detector, data: Loaded, settings: BenchSettings) -> Evaluation:
-    """Evaluate `detector` on `data`. A detector that can learn (`fit`) first learns from the fitting part."""
+    """Evaluate `detector` on `data`. A detector with `fit` is first trained on the fitting part."""
     if isinstance(detector, Fittable) and info_of(detector).needs_training:
         judgements, seconds = _judge_out_of_fold(detector, data, settings)
     else:
@@ -111,9 +111,9 @@ def evaluate(detector: Detector, data: Loaded, settings: BenchSettings) -> Evalu
 
 
 def _judge_out_of_fold(detector: Fittable, data: Loaded, settings: BenchSettings) -> tuple[list[Judgement], float]:
-    """Judge the cases of each fold of documents with the detector fitted on the other folds and training examples."""
+    """Judge each fold of documents with the detector fitted on the other folds and the training examples."""
     examples, training = [*data.fitting, *data.examples], data.training()
-    # another seed than that of the split into parts, or a whole test part would fall into one fold
+    # use a different seed than the split into parts does, or a whole test part would fall into one fold
     shares = {str(fold): 1 / FOLDS for fold in range(FOLDS)}
     folds = split_by_document(examples, shares, seed=-1 - settings.seed)
     judgements: dict[str, Judgement] = {}
@@ -126,10 +126,10 @@ def _judge_out_of_fold(detector: Fittable, data: Loaded, settings: BenchSettings
 
 
 def _judge(detector: Detector, data: Loaded, settings: BenchSettings) -> tuple[list[Judgement], float]:
-    """Judge all cases in batches, the fitting part first, and return the judgements and how many seconds they took.
+    """Judge all cases in batches, the fitting part first. Return the judgements and the time they took, in seconds.
 
-    The judgements of an interrupted run are not made again, but their seconds count. When the budget of the connection
-    is spent, the run stops with a `CannotJudgeError`.
+    Judgements of an interrupted run are reused, and their time is included. When the budget of the connection is spent,
+    the run stops with a `CannotJudgeError`.
     """
     folder = settings.journal
     journal = Journal.open(folder, detector_identity(detector), data.name, data.hash, data.split) if folder else None
@@ -144,7 +144,7 @@ def _judge(detector: Detector, data: Loaded, settings: BenchSettings) -> tuple[l
         judged = judge(detector, batch)
         elapsed = time.perf_counter() - started
         if settings.connection is not None and settings.connection.refused_requests:
-            # drop the batch in which the budget ran out: its replies stay in the cache
+            # drop the batch in which the budget ran out, because its replies stay in the cache
             raise CannotJudgeError(
                 f"{label}: the budget is spent, {start} of {len(cases)} cases are judged",
                 hint="run the same again with a larger budget: with --out (or --cache) nothing is paid twice",

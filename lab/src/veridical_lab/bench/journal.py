@@ -1,4 +1,4 @@
-"""Keep the judgements of a long run in a file, so that an interrupted run continues where it stopped.
+"""Record the judgements of a long run in a file, so that an interrupted run continues where it stopped.
 
 Each detector has one file per data set, with one line per batch. If a crash left an incomplete line, the line is
 dropped.
@@ -21,7 +21,7 @@ from veridical_lab.datasets.appending import append_lines, recover
 
 @dataclass(slots=True)
 class Journal:
-    """The judgements that one detector has made so far on a list of cases, and how many seconds they took."""
+    """A detector's judgements on a list of cases so far, and the time they took, in seconds."""
 
     path: Path
     judgements: list[Judgement]

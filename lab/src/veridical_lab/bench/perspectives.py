@@ -32,7 +32,7 @@ SETS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "paraphrased": ("other", FULL),
     "ambiguous": ("same", AMBIGUOUS),
 }
-"""The test sets by name. Each says how the given arguments are worded, and which errors are made."""
+"""The test sets by name, each with the wording of the given arguments and the errors to make."""
 
 _OF_RESPONSES = ("roc_auc", "coverage_roc_auc")
 TABLES: Mapping[int, tuple[str, ...]] = {
@@ -51,13 +51,13 @@ TRAINING: Mapping[str, tuple[str, float]] = {
     "dev": ("both", 1.0),
     "free": ("same", 1.0),
 }
-"""The kinds of training data. Each says how the given arguments are worded, and which share of the training topics is
-used. The first three belong to table 2 (§5.2), and each has more data than the one before (the paper has 9 training
-topics, then 28 more). "free" has the answers that the generator learns, with errors put into them. Nobody has to
-annotate them (table 5)."""
+"""The kinds of training data, each with the wording of the given arguments and the fraction of the training topics to
+use. The first three belong to table 2 (§5.2), and each has more data than the one before (the paper has 9 training
+topics, then 28 more). "free" has the generator's training answers, with errors put into them. It needs no annotation
+(table 5)."""
 
 NEGATIVES = ("error-free", "all")
-"""Which examples to compare with an error of some kind: those without any error, as in the paper, or all others."""
+"""The negative examples for a kind of error: examples without any error, as in the paper, or all other examples."""
 
 _OF_SOURCES = ("coverage_roc_auc", "source_word_roc_auc")
 LEVELS = ("response", "span", "coverage", "source")
@@ -160,10 +160,10 @@ def measured(
 ) -> tuple[list[ResultRow], list[DetectorComparison]]:
     """Measure each detector on each test set, and test whether any two of them differ.
 
-    Hallucinations and omissions are measured separately. In both cases, examples with this error are compared with
-    error-free examples (§4.3). An example that has only the other error is not used, unless `negatives` is "all".
-    Whether areas under ROC curves differ is tested as in the paper (§5.1), by Hanley and McNeil's test. Bonferroni's
-    correction covers all pairs of a test set, for hallucinations and omissions together.
+    Hallucinations and omissions are measured separately. In both cases, the positives have this error, and the
+    negatives have no error (§4.3). Examples with only the other error are left out, unless `negatives` is "all".
+    Differences between areas under ROC curves are tested as in the paper (§5.1), by Hanley and McNeil's test.
+    Bonferroni's correction covers all pairs of a test set, for hallucinations and omissions together.
 
     Args:
         settings: The detectors, the bootstrap and the command. The data sets in the settings are not used.
@@ -187,7 +187,7 @@ def measured(
     comparisons: list[DetectorComparison] = []
     for data in loaded:
         evaluations = [evaluate(detector, data, settings) for detector in detectors]
-        # the examples that count for metrics of responses and their words (False), and for those of sources (True)
+        # the counted examples for metrics of responses and their words (False), and for those of sources (True)
         picked = {of_sources: _counted(data.examples, of_sources, negatives) for of_sources in (False, True)}
         for detector, evaluation in zip(detectors, evaluations, strict=True):
             fitting = {name: metric for name, metric in metrics.items() if metric.fits(evaluation.levels, data.levels)}
@@ -217,7 +217,7 @@ def measured(
 
 
 def _counted(examples: Sequence[Example], of_sources: bool, negatives: str) -> list[int]:
-    """Find the examples that count. With `negatives` "error-free", they have this error or no error at all."""
+    """Return the indices of counted examples. If `negatives` is "error-free", they have this error or no error."""
     counted = []
     for i, example in enumerate(examples):
         errors = (

@@ -1,6 +1,6 @@
-"""Figures that papers print, as data.
+"""Results printed in papers, as data.
 
-Reports show these figures beside measured rows and mark them as the paper's. They are never mixed with measured rows.
+Reports show these results beside measured rows and mark them as the paper's. They are never mixed with measured rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class PublishedTable:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The figures in one paper. Each of `statements` has the place in the paper, what it says there, and the value."""
+    """The results in one paper. Each of `statements` has the place in the paper, the claim, and the value."""
 
     citation: str
     model: str

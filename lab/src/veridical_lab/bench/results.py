@@ -1,4 +1,4 @@
-"""Result rows: how a detector did on a data set or a group in it, by each metric, and how this was measured."""
+"""Result rows: a detector's metrics on a data set or a group in it, and how they were measured."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ class ResultRow:
     """The result of a detector on one data set, one part of a data set, or one group.
 
     Attributes:
-        run_id: A hash of everything that determines the figures. A run with the same id gives the same figures.
+        run_id: A hash of everything that determines the results. Runs with the same id give the same results.
         detector: The name of the detector.
         data: The name of the data set.
-        split: The part of the data set that was measured, in words.
+        split: The measured part of the data set, in words.
         group: The group of examples, such as "task=qa". None for all examples.
-        n: How many cases were measured.
-        documents: How many documents they belong to.
-        not_judged: How many of the cases could not be judged, or only in part.
-        skipped: How many rows of the data could not be read and were left out.
+        n: The number of measured cases.
+        documents: The number of documents to which the cases belong.
+        not_judged: The number of cases that could not be judged, or only in part.
+        skipped: The number of rows of the data that could not be read and were left out.
         data_hash: The hash of the examples as read (not of files).
         thresholds: The threshold of each level of the detector. If thresholds were fitted, also the threshold of each
             level of a metric.
-        threshold_from: Where the thresholds come from, in words.
+        threshold_from: The origin of the thresholds, in words.
         metrics: The value of each metric with an interval.
-        seconds: How many seconds judging took, without loading or measuring.
-        peak_mb: The most memory that the process has held, in megabytes. None if the system does not tell.
+        seconds: The time that judging took, in seconds, without loading or measuring.
+        peak_mb: The peak memory of the process, in megabytes. None if the system does not report it.
         level: The confidence level of the intervals, in (0, 1).
         resamples: The number of bootstrap samples.
         seed: The seed of the bootstrap and of the split by document.
         command: The command that made the row.
         date: The date, as YYYY-MM-DD.
         machine: The number and kind of processors, and the system.
-        versions: The versions of the packages on which the figures may depend.
-        usage: What chat models used for these judgements. None if no chat model was asked. Replies from a cache cost
+        versions: The versions of the packages on which the results may depend.
+        usage: The usage of chat models for these judgements. None if no chat model was called. Cached replies cost
             nothing.
-        foreign: How many other documents lent their sources to each case, mixed with its own sources.
+        foreign: The number of other documents whose sources were mixed with the sources of each case.
         curves: Points of the curves of response-level scores (`veridical_lab.bench.curves`).
     """
 

@@ -27,15 +27,15 @@ from veridical_lab.bench.results import ResultRow, read_result_rows
 from veridical_lab.bench.settings import BenchSettings, Loaded, load_data
 from veridical_lab.metrics.registry import METRICS
 
-Group = tuple[str | None, Sequence[int]]  # the name of a group of examples (None = all), and their indices
+Group = tuple[str | None, Sequence[int]]  # a group's name (None for all examples), and the indices of its examples
 
 
 def run_bench(settings: BenchSettings, known: Mapping[str, list[ResultRow]] | None = None) -> Iterator[list[ResultRow]]:
-    """Measure each detector on each data set, and yield its rows: one for the whole data set, then one per group.
+    """Measure each detector on each data set, and yield its rows: one for the data set, then one per group.
 
     Args:
         settings: What to run.
-        known: Rows of earlier runs, by run id. These runs are not made again.
+        known: Rows of earlier runs, by run id. These runs are not repeated.
     """
     detectors = load_all(settings)
     for name in settings.metrics or ():
@@ -64,11 +64,11 @@ def run_bench(settings: BenchSettings, known: Mapping[str, list[ResultRow]] | No
 def run_to_file(settings: BenchSettings, path: Path | None, *, replace: bool = False) -> list[ResultRow]:
     """Run a benchmark, add its rows to a file of results, and return the rows.
 
-    Rows that are already in the file are not measured again. New rows are written as soon as a detector is done with a
+    Rows that are already in the file are not measured again. New rows are written after each pair of a detector and a
     data set, so an interrupted run continues where it stopped. At the end, the journal is removed.
 
-    With `replace`, new rows take the place of those of the same detector and data, which an earlier version of the
-    detector may have.
+    With `replace`, new rows replace the rows of the same detector and data, which may come from an earlier version of
+    the detector.
     """
     in_file = read_result_rows([path]) if path and path.exists() else []
     by_run: dict[str, list[ResultRow]] = {}
@@ -89,14 +89,14 @@ def run_to_file(settings: BenchSettings, path: Path | None, *, replace: bool = F
 
 
 def _measured(row: ResultRow) -> tuple[str | int, ...]:
-    """What a row measures on which data, however it does so."""
+    """Return the key of a measurement, that is, the detector and the data, without how they were measured."""
     return row.detector, row.data, row.split, row.data_hash, row.foreign
 
 
 def dry_run_bench(settings: BenchSettings) -> None:
     """Count the requests that a benchmark would send, without sending any.
 
-    Every detector that asks a chat model judges all cases, and the connection only counts the requests.
+    Every detector that uses a chat model judges all cases, but the connection only counts the requests.
     """
     detectors = load_all(settings)
     for spec in settings.data:
@@ -110,7 +110,7 @@ def dry_run_bench(settings: BenchSettings) -> None:
 
 
 def _run_id(detector: Detector, data: Loaded, settings: BenchSettings) -> str:
-    """Compute a hash of everything that determines the figures."""
+    """Compute a hash of everything that determines the results."""
     parts = (
         *(detector_identity(detector), dict(thresholds_of(detector)), data.name, data.hash, data.split, settings.fit),
         *(settings.metrics and list(settings.metrics), list(settings.group_by), settings.threshold),
@@ -197,7 +197,7 @@ def result_rows(
 
 
 def _incomplete(example: Example, judgement: Judgement) -> bool:
-    """Return whether some part of the response was not judged, or the judgement has neither scores nor verdicts."""
+    """Return whether part of the response was not judged, or the judgement has neither scores nor verdicts."""
     if judgement.judged is not None:
         return not judgement.judged or bool(unjudged(example.case, judgement))
     return (judgement.hallucination, judgement.omission) == (None, None) and not (
@@ -206,7 +206,7 @@ def _incomplete(example: Example, judgement: Judgement) -> bool:
 
 
 def _with_other_class(rows: Sequence[Floats | None], picked: Sequence[int]) -> Sequence[int]:
-    """Return the cases of a group. If they all have the same label, add all cases of the set with the other label."""
+    """Return the cases of a group. If all have the same label, add all cases of the set with the other label."""
     labels = [None if row is None else bool(row[0, 0]) for row in rows]
     of_group = {labels[i] for i in picked} - {None}
     if len(of_group) != 1:
@@ -223,7 +223,7 @@ def _version(name: str) -> str:
 
 
 def _peak_mb() -> float | None:
-    """Return the peak resident memory of this process in MB, or None if the system does not tell (Windows)."""
+    """Return the peak resident memory of this process in MB, or None if the system does not report it (Windows)."""
     try:
         import resource
     except ImportError:

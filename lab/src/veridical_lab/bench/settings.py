@@ -1,4 +1,4 @@
-"""The settings of a benchmark, and how its data sets are loaded and, if anything is fitted, split by document."""
+"""The settings of a benchmark, and the loading and, if anything is fitted, the splitting of its data sets."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 class BenchSettings:
     """The settings of a benchmark.
 
-    `data` are NAME:PATH specs. If `metrics` is None, all metrics that fit the detector and the data are used. If you
-    set `sample`, only this many documents of each data set are used, and a seed always gives the same ones. If you set
-    `foreign`, the sources of each case are mixed with the sources of this many other documents from the same data set.
+    `data` are NAME:PATH specs. If `metrics` is None, all metrics that fit the detector and the data are used. `sample`
+    is the number of documents to draw from each data set, and the same seed draws the same documents. `foreign` is the
+    number of other documents from the same data set whose sources are mixed with the sources of each case.
 
     If `fit` is one of `veridical.metrics.thresholding.CRITERIA`, each data set is split by document. Thresholds and
     detectors that learn are fitted on the validation part, and only the test part is measured. With `fit` "none", the
     test part is measured and nothing is fitted.
 
-    `connection` says how detectors reach a chat model. The run stops when the budget of the connection is spent.
-    `remark` is called with each line that says how the data were understood.
+    `connection` is the connection to a chat model. The run stops when its budget is spent. `remark` is called with each
+    line of text about the interpretation of the data.
     """
 
     detectors: Sequence[str]
@@ -63,9 +63,9 @@ class BenchSettings:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """One data set in memory, with the levels that its labels are about.
+    """One data set in memory, with the levels that its labels describe.
 
-    `examples` are measured, and `fitting` is for fitting. `training` returns further examples to train on, from other
+    `examples` are measured, and `fitting` is used for fitting. `training` returns further training examples, from other
     documents or from the training split of the data set. `hash` is the hash of all examples as read, before the split,
     with their foreign sources if there are any.
     """
@@ -101,8 +101,8 @@ def load_data(spec: str, settings: BenchSettings) -> Loaded:
         examples = among_foreign(examples, settings.foreign, seed=settings.seed)
     whole = examples
     if settings.sample is not None:
-        # another hash than that of the split into parts, or all of a small sample would fall into one part; a hash
-        # rather than a draw, so that a larger sample only adds documents to a smaller one
+        # use a different hash than the split into parts does, or all of a small sample would fall into one part; with a
+        # hash instead of a draw, a larger sample contains the smaller one
         def sample_key(document: str) -> bytes:
             return hashlib.sha256(f"sample\0{settings.seed}\0{document}".encode("utf-8", "surrogatepass")).digest()
 
@@ -124,7 +124,7 @@ def load_data(spec: str, settings: BenchSettings) -> Loaded:
     def training() -> list[Example]:
         others = list(whole)
         if "train" in info.splits and settings.split not in (None, "train"):
-            with suppress(DataError):  # the data may have no such part
+            with suppress(DataError):  # the data set may have no training part
                 others += read(spec, "train", on_bad=lambda error: None)
         return [example for example in others if document_of(example) not in documents]
 

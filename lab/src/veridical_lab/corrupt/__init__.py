@@ -1,4 +1,4 @@
-"""Make synthetic errors: change grounded examples so that the sources no longer support the response in a known place.
+"""Make synthetic errors: change grounded examples so that a known part of the response becomes unsupported.
 
 Each way to corrupt has its own file. The gold marks every place of the response that is unsupported after the change.
 If such a place cannot be found, the example is skipped and counted. The same seed gives the same errors, whatever the
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class Corruptor(Protocol):
-    """Makes errors in one way. A corruptor is built with all examples, and may draw replacements from them.
+    """Makes errors in one way. A corruptor is built from all examples, and may draw replacements from them.
 
     It may also have a method `change_many(examples, draws)`, which returns the same as `change` for each, but faster.
     """
@@ -43,7 +43,7 @@ class Corruptor(Protocol):
     name: str
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
-        """Put an error into the example and give it a new gold and a new id, or say why it cannot be used."""
+        """Put an error into the example, with a new gold and a new id, or return why the example cannot be used."""
         ...
 
 
@@ -63,7 +63,7 @@ WAYS = Registry(
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What came of one example.
+    """The result of trying to corrupt one example.
 
     `examples` contains the example itself, the corrupted one, or both. If `examples` is empty, `skipped` may say why.
     """
@@ -130,7 +130,7 @@ def nothing_corrupted(count: int, way: str, skipped: Mapping[str, int]) -> Input
 def change_all(
     corruptor: Corruptor, examples: Sequence[Example], draws: Sequence[random.Random]
 ) -> list[Example | str]:
-    """Change each example with its own draw, all at once if the corruptor can."""
+    """Change each example with its own random source, all at once if the corruptor supports batches."""
     if hasattr(corruptor, "change_many"):
         return list(corruptor.change_many(examples, draws))
     return list(map(corruptor.change, examples, draws))
@@ -145,15 +145,15 @@ def attempts(
     seed: int = 0,
     batch_size: int = 32,
 ) -> Iterator[Attempt]:
-    """Try to corrupt examples as a stream, and yield what came of each. To change all examples at once, use `corrupt`.
+    """Try to corrupt a stream of examples, and yield each result. To change all examples at once, use `corrupt`.
 
     Args:
         examples: The labelled examples, which are read as a stream, `batch_size` at a time.
         corruptor: Makes the errors.
-        share: The fraction of the grounded examples to corrupt, above 0 and at most 1.
+        share: The fraction of grounded examples to corrupt, in (0, 1].
         pairs: Whether to yield each corrupted example after its unchanged original, and to leave out examples that were
             not drawn.
-        seed: The random seed. What is drawn for an example depends neither on other examples nor on the batch.
+        seed: The random seed. The draw for an example depends neither on other examples nor on the batch.
         batch_size: How many examples to change at once, at least 1.
 
     Raises:
@@ -182,7 +182,7 @@ def attempts(
 
 
 def weighted_order(names: Iterable[str], weights: Mapping[str, float], draw: random.Random) -> list[str]:
-    """Draw an order of names, in which those with higher weights tend to come first."""
+    """Shuffle names at random, so that names with higher weights tend to come first."""
     return sorted(names, key=lambda name: draw.random() ** (1 / weights[name]), reverse=True)
 
 

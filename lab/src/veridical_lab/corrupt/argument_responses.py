@@ -21,9 +21,9 @@ from veridical_lab.datasets.reading import group
 from veridical_lab.datasets.topics import Argument, Topic, draw_arguments, normal_form, topic_groups
 
 WORDINGS = ("same", "other", "both")
-"""How the given arguments are worded: as in the response, in other words, or both ways in one example each."""
+"""The wording of the given arguments: as in the response, in other words, or one example of each."""
 
-_LONGEST = 40  # words of an argument that can be said in one clause
+_LONGEST = 40  # maximum number of words of an argument that can be stated in one clause
 _SIDES = {
     **dict.fromkeys(("pro", "support", "for", "yes"), ("Supporters", "Those in favour", "Proponents")),
     **dict.fromkeys(("con", "undermine", "against", "no"), ("Opponents", "Those opposed", "Critics")),
@@ -86,16 +86,16 @@ def clause_of(text: str) -> str | None:
 def composed(topics: Iterable[Topic], *, wording: str = "both", per_topic: int = 6, seed: int = 0) -> Iterator[Example]:
     """Make examples without errors: one to three arguments for each perspective, and a response that states them all.
 
-    For each argument, the gold has a verdict with score 0 and an omission with score 0. The verdict is on the words of
+    For each argument, the gold has a verdict with score 0 and an omission with score 0. The verdict marks the words of
     the argument in the response, and its evidence is the argument. The document is the topic's group (`topic_groups`),
-    so that an argument is never in two parts of a split. The groups `topic` and `wording` ("same", "other") are set.
-    The same topic and seed give the same responses, whatever the other topics.
+    so an argument is never in two parts of a split. The groups `topic` and `wording` ("same", "other") are set. The
+    responses for a topic depend only on the topic and the seed, not on other topics.
 
     Args:
         topics: The topics. To be used, a topic needs arguments for two perspectives that can be stated in one clause.
             For another wording, these arguments also need paraphrases.
         wording: One of `WORDINGS`.
-        per_topic: How many different draws of arguments to make for each topic, at most.
+        per_topic: The maximum number of draws of arguments for each topic.
 
     Raises:
         UnknownNameError: `wording` is not in `WORDINGS`.

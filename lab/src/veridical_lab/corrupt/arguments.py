@@ -1,12 +1,11 @@
-"""Remove arguments from the sources of a response, add others (Chang et al. 2024, §4.2), or make ambiguous errors.
+"""Remove or add arguments in the sources of a response (Chang et al. 2024, §4.2), or make ambiguous errors.
 
-A full error does not change the response. If an argument that it states is removed from the sources, the response is
-partly unsupported. If an argument is added to the sources, the response leaves something out. Ambiguous errors (§3) are
-separate types.
+Full errors do not change the response. If a stated argument is removed from the sources, the response is partly
+unsupported. If an argument is added to the sources, the response omits it. Ambiguous errors (§3) are separate types.
 
-The gold says where the response states each argument, by verdicts whose evidence is the argument. They come from
-`argument_responses`, or from people. If they are missing and an argument is removed, the response is hallucinated, but
-the gold does not say where.
+In the gold, each argument has a verdict on the words that state it, with the argument as evidence. The verdicts come
+from `argument_responses` or from people. If they are missing and an argument is removed, the gold calls the response
+hallucinated, but marks no words.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from veridical_lab.corrupt.gold import grouped, made_from
 from veridical_lab.datasets.topics import Argument, Topic, normal_form
 
 FULL = ("removed", "added", "both")
-"""In full errors, the response states an argument that is not given, leaves out one that is given, or both."""
+"""In full errors, the response states an argument that is not given, omits a given argument, or both."""
 
 AMBIGUOUS = ("meaning", "partly-said", "repeated", "swapped")
 """In ambiguous errors, the response changes the meaning of an argument slightly, states one only in part, states one
@@ -39,9 +38,9 @@ twice, or exchanges two arguments of different perspectives."""
 TYPES = (*FULL, *AMBIGUOUS, "partly-given")
 """All types. With "partly-given", the end of a given argument is cut off."""
 
-_ALIKE = 0.5  # two arguments that share this part of their content words may say the same
+_ALIKE = 0.5  # two arguments with this share of common content words may say the same
 _UNMARKED = "where its arguments are said is not marked"
-_FEWEST = 3  # words on either side of the place where an argument is cut
+_FEWEST = 3  # minimum number of words on either side of a cut in an argument
 _CUT = re.compile(
     r"(?:,? (?:because|so that|since|which|while|although|unless|by|and|when|if|as well as)) ", re.IGNORECASE
 )
@@ -99,7 +98,7 @@ class Arguments:
                 self._pool[each.id, wording] = {argument.id: argument for argument in usable.arguments}
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
-        """Put an error into the example and mark it in the gold, or say why the example cannot be used."""
+        """Put an error into the example and mark it in the gold, or return why the example cannot be used."""
         result: Example | str = ""
         for kind in draw.sample(self._types, len(self._types)):
             result = self.make(kind, example, draw)
@@ -164,7 +163,7 @@ class Arguments:
             for verdict in example.gold.verdicts
         )
         if not any(verdict.score >= GOLD_THRESHOLD for verdict in verdicts):
-            verdicts = ()  # it is not marked where the response says the argument
+            verdicts = ()  # the gold does not mark the words that state the argument
         omissions = tuple(o for o in example.gold.omissions if o.source_id != source.id)
         return _with(example, sources, hallucination=1.0, verdicts=verdicts, omissions=omissions)
 

@@ -1,8 +1,8 @@
-"""Remove or change attributes in the sources, so that they no longer support the description (E2E).
+"""Remove or change attributes in the sources, so that the sources no longer support the description (E2E).
 
-This follows CH-Wang et al. 2024, §3.2. The description stays as people wrote it, and the places where it mentions a
-removed or changed attribute are marked. In the paper, the authors corrected every pair by hand. Here, an example is
-used only if all mentions of these attributes are found.
+This follows CH-Wang et al. 2024, §3.2. The description stays as people wrote it, and mentions of removed or changed
+attributes are marked. In the paper, the authors corrected every pair by hand. Here, an example is used only if all
+mentions of these attributes are found automatically.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Attributes:
     """Removes or changes some of the attributes that the response of an example states.
 
     Some of the stated attributes are drawn at random, at least one but not all. A fair coin decides whether they are
-    all removed or all changed. A new value is drawn from the values that this attribute has in all `examples`, by
-    frequency. If none of them fits, it is drawn from the published values. The response must not state the new value.
+    all removed or all changed. A new value is drawn from the values of this attribute in all `examples`, by frequency.
+    If none of these values fits, a published value is drawn. The response must not state the new value.
 
     The gold marks each mention of these attributes. The label of a mark is the original attribute, and its reason says
     what was changed.

@@ -1,4 +1,4 @@
-"""English word lists for errors by rules: antonyms, verbs with an agent and an object, groups of words, negations."""
+"""English word lists for rule-based errors: antonyms, transitive verbs, groups of related words, and negations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def word_set(text: str) -> frozenset[str]:
 
 
 def opposites_of(pairs: Iterable[Iterable[str]]) -> dict[str, str]:
-    """Map each word of some pairs to the other one. If a word is in several pairs, the first one is taken."""
+    """Map each word of some pairs to the other word. If a word is in several pairs, the first pair counts."""
     opposites: dict[str, str] = {}
     for first, second in pairs:
         opposites.setdefault(first, second)
@@ -37,7 +37,7 @@ occupied besieged outscored succeeded sued supported taught threatened took trai
 """
 TRANSITIVE = tuple(_TRANSITIVE.split())
 PARTICIPLES = {"beat": "beaten", "overthrew": "overthrown", "took": "taken", "wrote": "written"}
-"""Participles of those verbs whose participle differs from the past form."""
+"""Participles of the verbs whose participle differs from the past form."""
 
 AUXILIARY = "is are was were will would should must has have had do does did can could".split()  # noqa: SIM905
 CONTRACTIONS = {f"{word}n't": word for word in AUXILIARY if word not in ("will", "can")}

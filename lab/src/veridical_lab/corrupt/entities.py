@@ -1,7 +1,7 @@
-"""Swap a name, number or time of the response for another one that the sources do not support there.
+"""Replace a name, number or time in the response by another one that the sources do not support there.
 
-In BUMP, people wrote such errors of entity and circumstance (Ma et al. 2023), and CH-Wang et al. 2024, §3.2, use them
-as synthetic summaries. Here they are made automatically. An error is intrinsic if the case's own sources have the new
+In BUMP, people wrote such entity and circumstance errors (Ma et al. 2023), and CH-Wang et al. 2024, §3.2, use them as
+synthetic summaries. Here they are made automatically. An error is intrinsic if the case's own sources have the new
 mention elsewhere, and extrinsic if they do not have it.
 """
 
@@ -29,7 +29,7 @@ class Entities:
         self._names = Names.in_sources(examples)
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
-        """Swap a mention in the response and mark the new one, or say why the example cannot be used."""
+        """Replace a mention in the response and mark the new one, or return why the example cannot be used."""
         case = example.case
         shared = shared_mentions(case)
         if not shared:

@@ -1,7 +1,7 @@
 """Find candidate edits for each type of error that rules can make in one sentence of a text.
 
-Each finder yields candidate edits in random order, by the caller's source of randomness. All edits change the text. An
-edit may put in a number, date, unit, name, antonym or relation only if the sources do not have it.
+Each finder yields candidate edits in random order, drawn from the caller's random source. All edits change the text. An
+edit may insert a number, date, unit, name, antonym or relation only if the sources do not have it.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _cased_like(old: str, new: str) -> str:
 
 
 def _names(passage: Passage, material: Material, draw: Random) -> Iterator[tuple[Edit, ...]]:
-    """Replace a name by another one of its kind, from any source, that the nearest source sentences do not have."""
+    """Replace a name by another of its kind, from any source, that the nearest source sentences do not contain."""
     whole = [mention for mention in passage.names if is_whole(passage.text, mention.span)]
     for mention in draw.sample(whole, len(whole)):
         name = mention.span.of(passage.text)
@@ -166,9 +166,9 @@ def _names(passage: Passage, material: Material, draw: Random) -> Iterator[tuple
 
 
 def is_other_name(passage: Passage, old: str, new: str) -> bool:
-    """Check that a new name means something else than the old one, and that the passage does not mention it.
+    """Check that a new name differs in meaning from the old one, and that the passage does not mention it.
 
-    Two names are taken to mean something else if they have no word in common and different initials.
+    Names are assumed to differ in meaning if they have no word in common and different initials.
     """
     parts, others = old.lower().split(), new.lower().split()
     initials = {"".join(w[0] for w in text.split() if w[0].isupper()).lower() for text in (old, new) if " " in text}
@@ -278,6 +278,6 @@ ERROR_TYPES: dict[str, Callable[[Passage, Material, Random], Iterator[tuple[Edit
     "foreign": _foreign_sentences,
 }
 """The finders by type of error. A new value has the form of the old one and is in no source, in any spelling. A name is
-replaced by one of the same kind and a word by its antonym, unless the nearest source sentences have the replacement. A
-negation is added or removed, unless the sentence leaves the matter open ("whether", "if"). Relations that hold both
-ways are not swapped. At least half of the words of an added clause or sentence are in none of the example's sources."""
+replaced by another of its kind, and a word by its antonym, unless the nearest source sentences have the replacement. A
+negation is added or removed, unless the sentence leaves the matter open ("whether", "if"). Symmetric relations are not
+swapped. At least half of the words of an added clause or sentence are in none of the example's sources."""

@@ -33,7 +33,7 @@ def edited(text: str, edits: Sequence[Edit]) -> tuple[str, list[Span]]:
 def with_errors(example: Example, edits: Sequence[Edit], way: str) -> Example:
     """Apply edits, in order and apart from each other, to the response of a grounded example, with a verdict for each.
 
-    The label of a verdict is the `because` of its edit, and its `correction` is the original text. Errors that add text
+    A verdict has the `because` of its edit as label, and the original text as its `correction`. Errors that add text
     or put in a name that no source has are extrinsic. All other errors contradict the sources.
     """
     case = example.case

@@ -19,9 +19,9 @@ from veridical_lab.corrupt.gold import edited, grouped, made_from
 from veridical_lab.corrupt.mentions import YEAR, Names, occurrences, shared_mentions, substitute_for
 
 TYPES = ("entity", "circumstance", "predicate", "coreference", "extrinsic", "freestyle")
-"""The types of error. In this order, they put into the source another name, another number or time, the opposite of a
-word, another person's pronouns, or an open word such as "someone". The last type makes two of the first four errors at
-once."""
+"""The types of error. In order, they insert into the source another name, another number or time, an antonym, another
+person's pronouns, or a vague word such as "someone". The last type combines two different errors of the first four
+types."""
 
 _PRONOUNS = (
     {"he": "she", "him": "her", "his": "her", "himself": "herself"},
@@ -31,10 +31,10 @@ _OPEN = {"name": "someone", "number": "several", "time": "one"}
 
 
 class Knowledge:
-    """Makes one error of a type drawn from `types`, by changing words in the sources that the response has, too.
+    """Makes one error of a type drawn from `types`, by changing words in the sources that also occur in the response.
 
-    The example is used only if the sources have none of the changed words left, in any form. Otherwise something there
-    might still support the response. New names are taken from the sources of all `examples`.
+    The example is used only if the sources no longer contain any changed word, in any form. Otherwise, they might still
+    support the response. New names are taken from the sources of all `examples`.
 
     Args:
         examples: Grounded examples.

@@ -1,8 +1,8 @@
-"""Replace words by words that a language model expects there: mask, replace, rank (Liu et al. 2022, §3.2).
+"""Replace words by predictions of a language model: mask, replace, rank (Liu et al. 2022, §3.2).
 
 Some words from the third sentence on are masked. Names, dates and quantities are masked as a whole. A masked or causal
-language model, which does not see the original, proposes replacements, and the most fluent of several texts is kept.
-Note that nobody checks the result, so a replacement is labelled as an error even if it is true or says the same.
+language model, which does not see the original, predicts replacements, and the most fluent of several texts is kept.
+Note that nobody checks the result, so a replacement is labelled as an error even if it is true or has the same meaning.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class MaskedOptions:
     """How words are masked and replaced.
 
     Attributes:
-        ratio: Which fraction of words to mask from `first_sentence` on, above 0 and at most 1. At least one word, name,
-            date or quantity is masked.
-        first_sentence: Words are masked from this sentence on, counted from 1. The sentences before are context.
-        candidates: How many texts to make, of which the most fluent one is kept. Default: 8 with a model that ranks,
+        ratio: The fraction of words to mask from `first_sentence` on, in (0, 1]. At least one word, name, date or
+            quantity is masked.
+        first_sentence: The first sentence in which words are masked, counted from 1. Earlier sentences are context.
+        candidates: The number of candidate texts, of which the most fluent is kept. Default: 8 with a model that ranks,
             otherwise 1.
-        sampling: How replacements are sampled from the model's predictions.
+        sampling: The options for sampling replacements from the model's predictions.
     """
 
     ratio: float = 0.15
@@ -64,7 +64,7 @@ class MaskedOptions:
 
 
 class Masked:
-    """Replaces words of a response by words that a language model expects in their place.
+    """Replaces words of a response by words that a language model predicts.
 
     Each replacement gets a verdict. The label of the verdict is `name`, `date`, `number` or `word`, and its
     `correction` is the original. The `provenance` of the gold names the models. The results do not depend on which
@@ -214,7 +214,7 @@ def maskable(text: str, find_names: Callable[[str], list[Span]] | None = None) -
 
 
 def _edits(gaps: Gaps, labels: Mapping[Span, str], filled: Sequence[str]) -> list[Edit]:
-    """Make edits from what fills the gaps. Words with the stem or value of the original are no errors and left out."""
+    """Make edits from the gap fillers, except fillers with the stem or value of the original, which are no errors."""
     return [
         Edit(span, new, labels[span])
         for span, new in zip(gaps.spans, filled, strict=True)

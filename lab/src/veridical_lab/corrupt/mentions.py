@@ -39,7 +39,7 @@ _NAME = re.compile(rf"(?<!\w){_WORD}(?:[ ](?:of the |of |de |la |van |von )?{_WO
 def find_mentions(text: str, *, known: str = "") -> list[NamedMention]:
     """Find the names, numbers and times in a text, in order. No mention is inside another.
 
-    A single capitalised word is a name only if `text` and `known` never have it in lower case. If the word begins a
+    A single capitalised word counts as a name only if `text` and `known` never have it in lower case. If it begins a
     sentence, it must also occur inside a sentence.
 
     >>> text = "In 1998 Ann Berg saw three owls in May."
@@ -99,7 +99,7 @@ def occurrences(text: str, phrase: str, *, ignore_case: bool = False) -> list[Sp
 
 
 class Names:
-    """Collects the names in some texts, so that you can draw similar names, frequent ones more often.
+    """Collects the names in some texts for drawing similar names, in proportion to their frequency.
 
     Two names are similar if they have the same number of words, if both or neither are in capitals, and if both or
     neither are names of places. A name that follows "in", "near" or "across" anywhere counts as the name of a place.
@@ -151,7 +151,7 @@ def substitute_for(phrase: str, kind: str, names: Names, texts: Sequence[str], d
 
 
 def numbers_like(phrase: str, draw: Random) -> list[str]:
-    """Draw some numbers that are written like `phrase`."""
+    """Draw some numbers in the same form as `phrase`."""
     digits = re.sub(r"\D", "", phrase)
     numbers: list[str] = []
     for _ in range(_TRIES):
@@ -166,6 +166,6 @@ def numbers_like(phrase: str, draw: Random) -> list[str]:
 
 
 def written_like(phrase: str, digits: str) -> str:
-    """Put other digits into `phrase`, whose commas and points stay in the same places."""
+    """Replace the digits in `phrase`. Commas and points stay in their places."""
     left = iter(digits)
     return re.sub(r"\d", lambda _: next(left), phrase)

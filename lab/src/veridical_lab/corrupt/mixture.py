@@ -1,4 +1,4 @@
-"""Mix several ways to corrupt by weights. Each example is changed in one of these ways."""
+"""Mix several ways to corrupt examples by weight. Each example is changed in one of these ways."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Mixture:
         """Change each example as `change` does. Each way is called with all of its examples at once."""
         orders: list[list[tuple[Corruptor, float, random.Random]]] = []
         for draw in draws:
-            # each way has its own draw, so that its result does not depend on which ways were tried before
+            # each way has its own random source, so that its result does not depend on which ways were tried before
             ways = [(corruptor, weight, random.Random(draw.getrandbits(64))) for corruptor, weight in self._corruptors]
             orders.append(sorted(ways, key=lambda way: draw.random() ** (1 / way[1]), reverse=True))
         results: dict[int, Example] = {}

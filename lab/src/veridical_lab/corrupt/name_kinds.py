@@ -1,4 +1,4 @@
-"""Distinguish names of people, places, organisations and other things, by cues in and around the name.
+"""Classify names as people, places, organisations or other things, by cues in and around the name.
 
 The cues are titles, roles and verbs of people, "in X", "X Inc", "the River X". No list of names is used. A name without
 a cue has the kind "name". You can also find names with a spaCy pipeline (`spacy_names`).
@@ -64,7 +64,7 @@ _LEFT = (
     (r"\b(?:[Ii]n|[Nn]ear|across|throughout|outside|around) (?:the )?$", "place", 1),
     (r"\b(?:north|south|east|west|city|town|village|capital|people|state|province) of $", "place", 2),
 )
-"""Patterns of the text before a name, each with the kind that it is a cue for, and a weight."""
+"""Patterns of the text before a name, each with the kind that it indicates, and a weight."""
 _RIGHT = (
     (rf"(?:,? who)?,? (?:{_OF_PERSON.replace(' ', '|').replace('_', ' ')})\b", "person", 2),
     (r",? who\b|,? \((?:born|[a-z. ]*(?:[0-9]{1,2} )?(?:[A-Z][a-z]+ )?[0-9]{4} ?[-–])|, (?:his|her)\b", "person", 2),
@@ -79,9 +79,9 @@ _NO_PART = {name.capitalize() for name in (*MONTHS, *WEEKDAYS)}
 
 @lru_cache(maxsize=1024)
 def find_kinds(text: str) -> tuple[tuple[Span, str], ...]:
-    """Find the names in a text, in order, each with its kind. All places in the text where a name occurs are cues.
+    """Find the names in a text, in order, each with its kind. Every occurrence of a name in the text contributes cues.
 
-    If the last word of a person's name stands alone, it is a person's name, too.
+    If the last word of a person's name occurs alone, it is a person's name, too.
 
     >>> text = "The actor Ann Berg said so in Oslo. Berg works for Acme Inc and for Umbra."
     >>> [(span.of(text), kind) for span, kind in find_kinds(text)]
@@ -115,7 +115,7 @@ def find_kinds(text: str) -> tuple[tuple[Span, str], ...]:
 
 
 def name_mentions(text: str, sources: Sequence[str] = ()) -> list[NamedMention]:
-    """Find the names in a text. The cues in the sources decide their kinds, or else those in the text."""
+    """Find the names in a text. Cues in the sources decide their kinds or, without such cues, those in the text."""
     in_text = find_kinds(text)
     in_sources: dict[str, str] = {}
     for source in sources:
@@ -128,7 +128,7 @@ def name_mentions(text: str, sources: Sequence[str] = ()) -> list[NamedMention]:
 
 
 class NamePool:
-    """Collects the names in some texts by kind, so that you can draw similar names, frequent ones more often.
+    """Collects the names in some texts by kind for drawing similar names, in proportion to their frequency.
 
     Two names are similar if they have the same kind, if both have one word or both have several, and if both or neither
     are in capitals. If their kind is unknown, they must also have the same number of words, and the word before them
@@ -151,7 +151,7 @@ class NamePool:
 def name_form(text: str, mention: NamedMention) -> tuple[object, ...]:
     """Return the properties that similar names share: kind, length and capitals.
 
-    If the kind is unknown, the word before the name is another one.
+    If the kind is unknown, the word before the name is a further property.
     """
     name = mention.span.of(text)
     count = len(name.split(" "))
@@ -162,7 +162,7 @@ def name_form(text: str, mention: NamedMention) -> tuple[object, ...]:
 
 
 def is_whole(text: str, span: Span) -> bool:
-    """Return whether a name does not look like part of a longer one ("Tour" in "Tour de las Américas")."""
+    """Return whether a name seems complete, not part of a longer one ("Tour" in "Tour de las Américas")."""
     before, after = text[max(0, span.start - 12) : span.start], text[span.end : span.end + 6]
     return not re.search(r"[-–/&#]$|[A-Z][\w.’']{0,12} $|[\"“][^ ]{0,12} $", before) and not re.match(
         r"[-–/&]| (?:[0-9A-Z]|d['’]|de\b|del\b|of\b|&)|, [A-Z]", after

@@ -25,17 +25,17 @@ from veridical_lab.datasets.appending import append_lines
 
 @dataclass(frozen=True, slots=True)
 class CorruptionReport:
-    """Counts what a run has read and written.
+    """The counts of a run: examples that were read, corrupted and skipped, and the marked errors.
 
     Attributes:
         method: The way to corrupt, or several ways with their weights.
-        inputs: How many examples were read.
-        corrupted: How many of the written examples have errors.
-        by: How many corrupted examples each way has made.
-        errors: How many marked places each label has.
-        marked_characters: How many characters these places have.
-        characters: How many characters all written responses have.
-        skipped: How many examples were not used, by reason.
+        inputs: The number of examples read.
+        corrupted: The number of written examples with errors.
+        by: The number of corrupted examples by way.
+        errors: The number of marked spans by label.
+        marked_characters: The number of characters in these spans.
+        characters: The number of characters in all written responses.
+        skipped: The number of examples that were not used, by reason.
         sha256: The SHA-256 hash of the file. "" until the file is complete.
     """
 
@@ -75,11 +75,11 @@ def _sum(counts: dict[str, int], more: Iterable[str]) -> dict[str, int]:
 
 
 class CorruptionOutput:
-    """Writes the file of a run. If an interrupted run had the same identifier `run`, that run is continued.
+    """Writes the file of a run, and continues an interrupted run with the same identifier `run`.
 
     Args:
         path: The file to write.
-        run: An identifier that two runs share only if they write the same, such as a digest of their options.
+        run: An identifier shared only by runs with the same output, such as a digest of the options.
         method: The way to corrupt, for the report.
         seed: The random seed, for the report.
 
@@ -134,7 +134,7 @@ class CorruptionOutput:
             raise InputError(problem, hint=self._hint)
 
     def add(self, made: Iterable[Attempt]) -> None:
-        """Append what came of more examples, and save the state of the run."""
+        """Append the results of further examples, and save the state of the run."""
         made = list(made)
         lines = [encode(example) for attempt in made for example in attempt.examples]
         append_lines(self._part, lines, follow_link=False)

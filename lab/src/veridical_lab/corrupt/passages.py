@@ -1,6 +1,6 @@
-"""Read the sentences of a response together with its sources, for rules that change sentences.
+"""Analyse the sentences of a response together with its sources, for rules that change sentences.
 
-The words and values of a text are compared by keys. Texts that say the same in other forms have the same keys.
+Words and values are compared by keys. Texts with the same meaning in different forms have the same keys.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ VALUE = re.compile(rf"{quantities.PATTERN}|[^\W_]+")
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """One source with the keys that its words imply, those of the whole source and those of each sentence."""
+    """A source with the keys that its words imply, for the whole source and for each sentence."""
 
     text: str
     keys: frozenset[str]
@@ -33,7 +33,7 @@ class SourceText:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One sentence of a response, with all that you need to reword it or to put an error into it.
+    """A sentence of a response, with everything needed to reword it or to put an error into it.
 
     Attributes:
         text: The whole response.
@@ -69,7 +69,7 @@ class Passage:
 
 
 def implied(text: str) -> frozenset[str]:
-    """Compute the keys that the words and values of `text` support in another text. Stop words support nothing."""
+    """Compute the keys that the words and values of `text` support in other texts. Stop words support nothing."""
     return frozenset(key for word in set(VALUE.findall(quantities.fold(text))) for key in quantities.implies(word))
 
 
@@ -102,7 +102,7 @@ def passages_of(case: Case) -> list[Passage]:
 
 
 def is_apart(edit: Edit, others: Iterable[Edit]) -> bool:
-    """Return whether an edit neither touches the others nor has only one character between."""
+    """Return whether at least two characters lie between an edit and each of the others."""
     return all(edit.span.end + 1 < o.span.start or o.span.end + 1 < edit.span.start for o in others)
 
 

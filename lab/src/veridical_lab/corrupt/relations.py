@@ -1,4 +1,4 @@
-"""Swap the two sides of a relation in a sentence, so that it says something else.
+"""Swap the two sides of an asymmetric relation in a sentence, which changes its meaning.
 
 The relation must have a direction: "A defeated B", "B was taught by A", "A is the capital of B", "A's son B", "A is
 taller than B", "moved from A to B", "rose from 5 to 9", "directed by A and written by B". Symmetric relations are not
@@ -78,7 +78,7 @@ def swapped_sides(passage: Passage, material: Any, draw: Random) -> Iterator[tup
 
 
 def _pairs_of_names(passage: Passage) -> Iterator[tuple[Span, Span]]:
-    """Find pairs of names between which there is nothing but a relation with a direction."""
+    """Find pairs of names that have only an asymmetric relation between them."""
     text, names = passage.text, passage.names
     for a, b in combinations(names, 2):
         between = text[a.span.end : b.span.start]
@@ -100,7 +100,7 @@ def _pairs_of_names(passage: Passage) -> Iterator[tuple[Span, Span]]:
 
 
 def _pairs_of_values(passage: Passage) -> Iterator[tuple[Span, Span]]:
-    """Find pairs of values that mean different things: "from 5 to 9", "12 wins and 5 losses", "won in 1990 and lost in
+    """Find pairs of values with different roles: "from 5 to 9", "12 wins and 5 losses", "won in 1990 and lost in
     2005".
     """
     sentence, start = passage.sentence, passage.span.start

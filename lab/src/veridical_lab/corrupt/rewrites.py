@@ -1,10 +1,10 @@
 """Rewrite an English sentence without changing its meaning.
 
-The rewrites change words, numbers, dates, names and order, or remove a part. You need them to train a detector, which
-otherwise learns from synthetic errors that any change of words is an error.
+The rewrites change words, numbers, dates, names and order, or remove a part. Without rewrites in its training data, a
+detector learns from synthetic errors that any change of words is an error.
 
-All rewrites stay true. Numbers and dates keep their value (`text.quantities`), and words come from a small table that
-says in which contexts they fit. Names become shorter or longer only if the sources show who is meant.
+All rewrites preserve truth. Numbers and dates keep their value (`text.quantities`), and words come from a small table
+that says in which contexts they fit. Names become shorter or longer only if the sources identify the person.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LIMITING = re.compile(
 
 
 def synonyms(passage: Passage, draw: Random) -> Iterator[Edit]:
-    """Replace a word or phrase by another one from the table, but not inside names."""
+    """Replace a word or phrase by a synonym from the table, but not inside names."""
     sentence = passage.sentence
     for pattern, options in draw.sample(SYNONYMS, len(SYNONYMS)):
         for match in pattern.finditer(sentence):
@@ -235,7 +235,7 @@ _SUBORDINATE = re.compile(
 
 
 def conjuncts(passage: Passage, draw: Random) -> Iterator[Edit]:
-    """Replace "A and B" by "B and A" for two places or two people, unless one of them has a title or role."""
+    """Exchange two coordinated places or people ("A and B"), unless one of them has a title or role."""
     text = passage.text
     if re.search(r"\brespectively\b|\bformer\b|\blatter\b|\bbetween\b", passage.sentence):
         return
@@ -322,11 +322,11 @@ REWRITES: dict[str, Callable[[Passage, Random], Iterator[Edit]]] = {
     "adverb": dropped_adverbs,
 }
 _WEIGHTS = dict.fromkeys(REWRITES, 4.0) | {"voice": 30, "order": 12, "conjuncts": 12, "synonym": 3, "cut": 2}
-_FRAMED = 0.15  # chance that framing is tried; nearly every first sentence could be framed
+_FRAMED = 0.15  # probability of trying a framing, because almost every first sentence would allow one
 
 
 def rewritten(examples: Iterable[Example], *, share: float = 0.5, seed: int = 0) -> Iterator[Example]:
-    """Rewrite some of the responses so that they say the same in other words, or say less, and yield all examples.
+    """Paraphrase or shorten some of the responses, and yield all examples.
 
     Only responses that are labelled as grounded are rewritten, and they stay grounded. Each sentence gets at most three
     rewrites. The group `rewritten` lists the types that were used, in alphabetical order with "+" between them. The
@@ -334,9 +334,9 @@ def rewritten(examples: Iterable[Example], *, share: float = 0.5, seed: int = 0)
 
     Args:
         examples: The labelled examples, which are read as a stream.
-        share: The fraction of the grounded examples to rewrite, from 0 to 1. Whether an example is rewritten is drawn
-            for each one.
-        seed: The random seed. What is drawn for an example does not depend on other examples.
+        share: The fraction of grounded examples to rewrite, from 0 to 1. A random draw decides for each example
+            independently.
+        seed: The random seed. The draw for an example does not depend on other examples.
 
     Raises:
         InputError: The fraction is out of range.

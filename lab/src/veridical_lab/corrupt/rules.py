@@ -1,10 +1,10 @@
 """Make errors in a response by rules: a value, name, negation, antonym, relation, invented clause or foreign sentence.
 
-You should corrupt grounded responses, rewrites of them (`rewrites`) and sentences copied from a source
-(`copied_sentences`), and keep some of each unchanged. Otherwise a detector could tell errors by their new words.
+Corrupt grounded responses, rewrites of them (`rewrites`) and sentences copied from a source (`copied_sentences`), and
+keep some of each unchanged. Otherwise a detector could recognise errors by their new words.
 
-The rules do not understand the text. They only check that the sources do not have a replacement, by value (numbers,
-dates, quantities) or by stem (names, antonyms).
+The rules do not understand the text. They only check that the sources lack the replacement, by value (numbers, dates,
+quantities) or by stem (names, antonyms).
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from veridical_lab.corrupt.error_types import ERROR_TYPES, Material, plain_sente
 from veridical_lab.corrupt.gold import made_from, with_errors
 from veridical_lab.corrupt.passages import Passage, article_fits, is_apart, passages_of
 
-# weights of the draw of a type: higher for types that fewer sentences offer
+# weights for drawing a type: higher for types that apply to fewer sentences
 _WEIGHTS = dict.fromkeys(ERROR_TYPES, 4) | {"relation": 30, "unit": 30, "negation": 2}
 _WEIGHTS |= {"name": 2, "invented": 1, "foreign": 1}
-# types that may be combined in one sentence; a second error could undo a negation or an antonym
+# types that may be combined in one sentence; a second error could cancel a negation or an antonym
 _TOGETHER = frozenset({"number", "date", "unit", "name", "invented", "foreign"})
 
 
 class Rules:
     """Makes errors in the response, each of a type drawn from `types`, mostly in different sentences.
 
-    If a type finds nothing to change in any sentence, another type is drawn and tried. Types that rarely find something
-    are more often tried first, so that every type makes some of the errors.
+    If a type finds nothing to change in any sentence, another type is drawn and tried. Types that rarely apply have
+    higher weights, so that every type makes some of the errors.
 
     Each changed place gets a verdict with the type as its label. The `correction` of the verdict is the original text,
     or "" if something was added. If the sources of the example have no suitable names, clauses or sentences, they are
@@ -41,8 +41,8 @@ class Rules:
     Args:
         examples: The examples from whose sources names, clauses and sentences may be taken.
         types: Names in `ERROR_TYPES`. Default: all types.
-        errors: How often a response gets one error, two errors, three errors and so on, as weights. Fewer errors are
-            made if no more are possible.
+        errors: The weights of one error, two errors, three errors and so on in a response. If fewer errors are
+            possible, fewer are made.
         material: Names, clauses and sentences to use instead of those in `examples`.
     """
 
@@ -67,7 +67,7 @@ class Rules:
         self._material = Material.of(texts) if material is None else material
 
     def change(self, example: Example, draw: random.Random) -> Example | str:
-        """Put errors into the response and mark them in the gold, or say why the example cannot be used."""
+        """Put errors into the response and mark them in the gold, or return why the example cannot be used."""
         case = example.case
         if not any(source.text.strip() for source in case.sources):
             return "no source to contradict"
@@ -83,7 +83,7 @@ class Rules:
         return "nothing in it can be changed" if len(self._types) > 1 else f"no {self._types[0]} that can be changed"
 
     def _one_error(self, passages: Sequence[Passage], before: Sequence[Edit], draw: random.Random) -> Sequence[Edit]:
-        """Find the edits of one more error, which do not touch those in `before`. None are found if no type fits."""
+        """Find the edits for one more error that do not touch those in `before`. Empty if no type applies."""
         for kind in weighted_order(self._types, _WEIGHTS, draw):
             for passage in draw.sample(passages, len(passages)):
                 in_sentence = [edit for edit in before if passage.span.contains(edit.span)]
@@ -124,7 +124,7 @@ def copied_sentences(examples: Iterable[Example], count: int, *, seed: int = 0) 
 
 
 def _is_error(passage: Passage, edits: Sequence[Edit]) -> bool:
-    """Return whether no source has the changed sentence word for word, and "a" and "an" are still right in it."""
+    """Return whether no source has the changed sentence word for word, and its articles "a" and "an" are correct."""
     text = passage.text
     if not all(article_fits(text, edit) for edit in edits):
         return False

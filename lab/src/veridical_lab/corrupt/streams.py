@@ -1,8 +1,7 @@
 """Make training cases from plain text: realistic sources, and responses with known errors or without errors.
 
-A response consists of one or several sentences of its source, either unchanged or rewritten with the same meaning. Then
-errors are put into some of the responses. The gold marks exactly the characters that were put in, so you can train
-detectors of tokens, spans and responses on the cases.
+A response consists of one or several sentences of its source, unchanged or paraphrased. Some responses then get errors.
+The gold marks exactly the inserted characters, so you can train detectors of tokens, spans and responses on the cases.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ class Recipe:
     Attributes:
         faithful: The fraction of responses that get no error, from 0 to 1.
         rewrite: The fraction of responses that are rewritten first, from 0 to 1.
-        errors: How often a response with errors has one, two, three and more of them, as weights.
+        errors: The weights of one, two, three and more errors in a response with errors.
         types: The types of error, names in `ERROR_TYPES`. Default: all types.
-        response_sentences: How often a response has one, two, three and more sentences, as weights.
-        source_words: The fewest and the most words of a source. Lengths are drawn evenly on a logarithmic scale.
-        responses: How many responses to make for each source.
-        clutter: The fraction of sources to which text of other documents is added, as many words as the source has.
+        response_sentences: The weights of one, two, three and more sentences in a response.
+        source_words: The minimum and maximum number of words of a source. Lengths are log-uniform.
+        responses: The number of responses for each source.
+        clutter: The fraction of sources that get sentences of other documents, which double the length of the source.
     """
 
     faithful: float = 0.4
@@ -63,15 +62,15 @@ def training_examples(
 ) -> Iterator[Example]:
     """Make labelled cases from plain texts, as a stream. The same texts and seed give the same cases.
 
-    The gold marks each error (`Verdict.label` is the type, `correction` is the original text). Without an error, the
+    The gold marks each error. `Verdict.label` is its type, and `correction` the original text. Without an error, the
     gold has the score 0. The groups are `corrupted`, `rewritten`, `response` (`copied`) and `kind`.
 
     Args:
         texts: The documents, which are read `block` at a time. New names, clauses and sentences are taken from the same
             block.
-        recipe: How cases are made. Default: the default recipe.
-        name: What the ids of the documents begin with ("wikipedia" for "wikipedia/17"). Split the cases by `document`.
-        block: How many documents to hold in memory at once, at least 2.
+        recipe: How to make the cases. Default: the default recipe.
+        name: The prefix of document ids ("wikipedia" for "wikipedia/17"). Split the cases by `document`.
+        block: The number of documents in memory at once, at least 2.
     """
     recipe = recipe or Recipe()
     remaining = iter(texts)

@@ -1,6 +1,6 @@
-"""English words that may replace each other without changing what a sentence says, as patterns and replacements.
+"""English words that may replace each other without changing the meaning of a sentence, as patterns and replacements.
 
-The table is short, because each line must be safe. It gives each word with the context in which it keeps its meaning.
+The table is short, because each line must be safe. Each line restricts the context to one that preserves the meaning.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Generate text with a local language model while a detector watches, and replace or cut off what the detector flags.
+"""Generate text with a local language model while a detector monitors it, and replace or cut off flagged text.
 
 The strategies follow Liu et al. 2022, §1 (suppress tokens, guide beams) and CH-Wang et al. 2024, Limitations (backtrack
-and regenerate, reject and sample again, filter hypotheses). At the end, the detector judges the whole text once more.
+and regenerate, reject and resample, filter hypotheses). At the end, the detector judges the whole text once more.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ def guard(
     monitor: Monitor | None = None,
     **overrides: Any,
 ) -> Guarded:
-    """Generate a response to a case while a detector watches the text. For many cases, use `Guard`.
+    """Generate a response to a case while a detector monitors the text. For many cases, use `Guard`.
 
     Args:
         case: The case with the prompt and the sources. The response in it is ignored.
-        detector: A detector or its spec. "logprob", "entropy" and "rank" score each token by how likely the model
-            thought it when it sampled it.
+        detector: A detector or its spec. "logprob", "entropy" and "rank" score each token by its probability when it
+            was sampled.
         model: The model that generates. Default: the detector's own model.
         options: The strategy, the budget and how tokens are sampled.
         monitor: How the detector follows the text. Default: the cheapest way that works.
@@ -79,7 +79,7 @@ def guard(
 
 
 class Guard:
-    """Generates responses while a detector watches the text. Model and detector are loaded only once for all cases.
+    """Generates responses while a detector monitors the text. Loads model and detector only once for all cases.
 
     Args:
         detector: As in `guard`.
@@ -120,7 +120,7 @@ class Guard:
             self._detector.model = model
             try:
                 self.model = self._detector.base()
-            except InputError:  # another model generates, and the probe's own follows it
+            except InputError:  # the probe belongs to another model than the one that generates
                 self._detector.model = None
                 self.model = load(model)
         else:
@@ -168,7 +168,7 @@ class Guard:
         enough = TokenBudget(tokens=options.sampling.max_new_tokens + 1)
         loop = DecodingLoop(generation, sampler, BudgetUsage(enough, options.sampling), options)
         loop.run()
-        if loop.text != text:  # else it needs no judgement of its own
+        if loop.text != text:  # an unchanged text has the same judgement
             final = replace(case, response=loop.text)
             (judgement,) = judge_texts(detector, case, [loop.text])
         return replace(result, unguarded=Unguarded(final, judgement))

@@ -31,8 +31,8 @@ class BudgetUsage:
     """Counts how much of a budget has been used since this object was created.
 
     Attributes:
-        tokens: How many tokens have been sampled.
-        interventions: How many interventions there have been.
+        tokens: The number of sampled tokens.
+        interventions: The number of interventions.
     """
 
     def __init__(self, budget: TokenBudget, sampling: Sampling) -> None:
@@ -48,11 +48,11 @@ class BudgetUsage:
         return monotonic() - self._start
 
     def tokens_left(self) -> int:
-        """Compute how many tokens may still be sampled."""
+        """Return the number of tokens that may still be sampled."""
         return max(0, self._max_tokens - self.tokens)
 
     def exceeded(self) -> str | None:
-        """Say in words which limit is reached. Return None while both tokens and seconds are left."""
+        """Return, in words, the limit that is reached, or None while both tokens and seconds are left."""
         if not self.tokens_left():
             return f"the budget of {self._max_tokens} tokens is spent"
         if self.budget.seconds is not None and self.seconds >= self.budget.seconds:
@@ -72,17 +72,17 @@ class _Event:
 
 @dataclass(slots=True)
 class _Position:
-    """What happened at a token index where tokens were sampled again.
+    """The state of a token index where tokens were sampled again.
 
     Attributes:
         attempts: The score and the tokens of each flagged attempt.
         banned: Tokens that may not be sampled at this index again.
-        space: The token of a bare space with which the flagged word began. This token may be sampled again, because
-            other words begin with it, too.
+        space: The token of a bare space with which the flagged word began. This token stays allowed, because other
+            words begin with it, too.
         banned_after_space: Tokens that may not follow `space` again.
-        banned_mass: The total probability of `banned_after_space` after the space, which makes the space itself less
-            probable.
-        accepted: Whether the best attempt was accepted, because no retry was left.
+        banned_mass: The total probability of `banned_after_space` after the space. The probability of the space is
+            reduced accordingly.
+        accepted: Whether the best attempt was accepted because no retry was left.
     """
 
     attempts: list[tuple[float, list[int]]] = field(default_factory=list)
@@ -94,15 +94,15 @@ class _Position:
 
 
 class DecodingLoop:
-    """Generates one text. Without a monitor, or once no intervention is left, nothing stops or changes the text.
+    """Generates one text. Without a monitor, or once no intervention is left, the text is never stopped or changed.
 
     Args:
         generation: The text, which is empty at first.
         sampler: Samples the tokens of the text.
-        usage: The budget, and how much of it has been used.
+        usage: The budget, and its usage so far.
         options: The strategy, and how tokens are sampled.
         monitor: Judges the text while it is generated.
-        threshold: Verdicts with this score or a higher one are flagged.
+        threshold: The lowest score of a verdict that is flagged.
 
     Attributes:
         exhausted: Whether something was flagged when no intervention was left.
@@ -138,11 +138,11 @@ class DecodingLoop:
 
     @property
     def text(self) -> str:
-        """The text so far. If it contains a stop string, only what comes before that string."""
+        """The text so far, cut before the first stop string."""
         return self.sampling.cut(self.generation.text)[0]
 
     def run(self) -> str:
-        """Generate until the text ends, and say in words why it ended."""
+        """Generate until the text ends, and return the reason in words."""
         with nullcontext() if self.monitor is None else self.monitor.attached(self.generation):
             while True:
                 exceeded = self.usage.exceeded()
@@ -163,7 +163,7 @@ class DecodingLoop:
                     return end
 
     def _sample(self) -> str | None:
-        """Sample one more token and append it to the text, or say in words why the text ends."""
+        """Sample one more token and append it to the text. Return None, or the reason why the text ends, in words."""
         import torch
 
         count = len(self.generation.ids)
@@ -186,7 +186,7 @@ class DecodingLoop:
         return self.sampling.cut(self.generation.text)[1]
 
     def _bias(self, count: int) -> tuple[int, dict[int, float]]:
-        """Find the position to which token `count` belongs, and what to add to the logit of each token there."""
+        """Return the position to which token `count` belongs, and the logit bias of each token there."""
         here, before = self._positions.get(count), self._positions.get(count - 1)
         bias: dict[int, float] = {}
         token_i = count
@@ -198,11 +198,11 @@ class DecodingLoop:
             bias |= dict.fromkeys(before.banned_after_space, -math.inf)
             token_i = count if here else count - 1
         if bias and not _SENTENCE_END.search(self.generation.text):
-            bias |= dict.fromkeys(self.end_ids, -math.inf)  # else the model would end in the middle of a sentence
+            bias |= dict.fromkeys(self.end_ids, -math.inf)  # otherwise, the model would end in the middle of a sentence
         return token_i, bias
 
     def _ban(self, count: int) -> None:
-        """Make sure that the present token at `count` is not sampled there again."""
+        """Prevent the present token at `count` from being sampled there again."""
         position, ids = self._positions[count], self.generation.ids
         if self.unit == "token" or not self.generation.is_space(count) or count + 1 == len(ids):
             position.banned.add(ids[count])
@@ -214,8 +214,8 @@ class DecodingLoop:
             position.banned_mass = float(logits.softmax(-1)[list(position.banned_after_space)].sum())
 
     def _intervene(self, verdict: Verdict, *, may_retry: bool) -> Literal["changed", "stopped"] | None:
-        """Act on a flagged verdict. Return None if the text stays as it is and goes on."""
-        self._passed = verdict.span.end  # `_cut` moves it back if this text is discarded
+        """Act on a flagged verdict. Return None if the text stays unchanged and generation continues."""
+        self._passed = verdict.span.end  # `_cut` reduces it if this text is discarded
         for unit in ("sentence", "word", "token") if self.unit == "sentence" else (self.unit,):
             segments = _SEGMENT[unit](self.generation.text) if unit in _SEGMENT else []
             start = next((s.start for s in segments if s.start <= verdict.span.start < s.end), verdict.span.start)
@@ -225,7 +225,7 @@ class DecodingLoop:
             if count < len(self.generation.ids) and not accepted:
                 break
         else:
-            return None  # the best attempt was accepted at each of these positions already
+            return None  # at each of these positions, the best attempt has already been accepted
         allowed = self.usage.interventions < self.usage.budget.interventions
         self.exhausted |= not allowed
         if self.action == "stopped":

@@ -1,7 +1,7 @@
-"""Let a detector judge a text while the text is being generated.
+"""Monitor a text with a detector while the text is being generated.
 
-A probe on the generating model and the likelihood of sampled tokens use the forward passes that are made anyway. Any
-other detector gets the text so far, as a stream or sentence by sentence.
+A probe on the generating model and the likelihood of sampled tokens reuse the forward passes of generation. Any other
+detector gets the text so far, as a stream or sentence by sentence.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Monitor(Protocol):
     """Connects a detector to the decoding loop. Each monitor is made for one text and used with one `Generation`."""
 
     def attached(self, generation: Generation) -> AbstractContextManager[object]:
-        """Return a context that stays open while the text is generated. By default, it does nothing."""
+        """Return a context that stays open during generation. By default, it does nothing."""
         return nullcontext()
 
     def verdicts(self, generation: Generation, *, final: bool) -> list[Verdict]:
@@ -44,7 +44,7 @@ class Monitor(Protocol):
         ...
 
     def rewind(self, generation: Generation) -> None:
-        """Forget everything after the present end of `generation`, which was cut back before this call."""
+        """Forget everything after the present end of `generation`, whose text was cut before this call."""
         ...
 
 
@@ -69,7 +69,7 @@ def _place(name: str | Path) -> str:
 
 
 class _TokenMonitor(Monitor):
-    """Turns the token scores that a subclass appends into verdicts. Tokens of one character get their highest score."""
+    """Turns token scores from a subclass into verdicts. Tokens of the same character get their highest score."""
 
     def __init__(self) -> None:
         self.scores: list[float | None] = []  # None: the token was put back, not sampled
@@ -94,9 +94,9 @@ class _TokenMonitor(Monitor):
 
 
 class HiddenStateMonitor(_TokenMonitor):
-    """Reads the hidden states of the generating model with probes, as the model makes its forward passes.
+    """Applies probes to the hidden states that the generating model computes in its forward passes.
 
-    Only the end of the text takes one more pass.
+    Only the end of the text needs one additional pass.
     """
 
     def __init__(self, probe: Probe) -> None:
@@ -126,18 +126,18 @@ class HiddenStateMonitor(_TokenMonitor):
         self._monitor.rewind(len(generation.ids))
 
     def judgement(self, case: Case, generation: Generation) -> Judgement | None:
-        """Judge the response of `case` from the scores that were computed while `generation` made it.
+        """Judge the response of `case` from the scores that were computed during generation.
 
-        Return None if the response does not have the tokens of `generation`.
+        Return None if the tokens of the response differ from those of `generation`.
         """
         try:
             return self.probe.judge_generated(case, generation.prompt, generation.ids, self._monitor.history)
         except CannotJudgeError:
-            return None  # the caller judges the text again, and that judgement names the problem
+            return None  # the caller then judges the text again, and that judgement reports the problem
 
 
 class LikelihoodMonitor(_TokenMonitor):
-    """Scores each sampled token by how improbable it was, as `Logprob` does, and without any further forward pass."""
+    """Scores each sampled token by its improbability, as `Logprob` does, without any additional forward pass."""
 
     def __init__(self, score: str = "logprob") -> None:
         super().__init__()
@@ -165,7 +165,7 @@ class LikelihoodMonitor(_TokenMonitor):
 
 
 class StreamMonitor(Monitor):
-    """Feeds the text to a detector that can judge a stream (`stream(case)`).
+    """Feeds the text to a streaming detector (`stream(case)`).
 
     When the text is cut back, a new session starts with the remaining text.
     """
@@ -196,9 +196,9 @@ class StreamMonitor(Monitor):
 
 
 class SentenceMonitor(Monitor):
-    """Lets any detector judge the text so far when a sentence is complete, that is, when the next sentence has begun.
+    """Judges the text so far with any detector whenever a sentence is complete, that is, when the next one has begun.
 
-    If the detector gives no verdicts, the new sentences get its score of the text so far.
+    If the detector gives no verdicts, the new sentences get the score of the whole text so far.
     """
 
     def __init__(self, detector: Detector, case: Case) -> None:

@@ -1,4 +1,4 @@
-"""Generate several whole texts, and choose the one to which a detector gives the lowest score.
+"""Generate several whole texts, and choose the text with the lowest detector score.
 
 The texts are sampled or come from a beam search.
 """
@@ -18,7 +18,7 @@ from veridical_lab.guard.decoding_loop import BudgetUsage
 from veridical_lab.guard.types import GuardOptions, Intervention, Log, Sampling
 from veridical_lab.models.stepwise import Generation
 
-EndedText = tuple[str, str]  # a text, and why it ends
+EndedText = tuple[str, str]  # a text and the reason for its end
 
 
 def rerank(
@@ -31,7 +31,7 @@ def rerank(
     """Generate several texts and choose the best one.
 
     Returns:
-        The best text, why this text ends, its judgement, and the other texts as interventions.
+        The best text, the reason for its end, its judgement, and the other texts as interventions.
     """
     count = min(options.samples, 1 + options.budget.interventions)
     if options.beams:
@@ -49,8 +49,8 @@ def rerank(
 def sampled_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling, count: int) -> list[EndedText]:
     """Sample up to `count` texts, in batches small enough to stay within the token budget.
 
-    Text number n is sampled with the seed of `sampling` plus n, so the number of other texts makes no difference.
-    Texts that the budget cut short are dropped. If all texts were cut short, you get the first one.
+    Text n is sampled with the seed of `sampling` plus n, so it does not depend on the number of other texts. Texts that
+    the budget cut short are dropped. If all texts were cut short, the first one is returned.
     """
     texts: list[EndedText] = []
     cut: set[str] = set()
@@ -84,7 +84,7 @@ def sampled_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling
             )
         for row in rows:
             by_the_model = row.finish == "stop" and row.text not in cut and sampling.cut(row.text)[1] is None
-            usage.tokens += len(row.ids) + by_the_model  # and the token that ended it
+            usage.tokens += len(row.ids) + by_the_model  # including the token that ended the text
             if row.text not in cut and (row.finish == "stop" or len(row.ids) == longest):
                 texts.append(_text_of(generation, row.ids, sampling, ended=row.finish == "stop"))
         if not texts:
@@ -94,7 +94,7 @@ def sampled_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling
 
 
 def _text_of(generation: Generation, ids: Sequence[int], sampling: Sampling, *, ended: bool) -> EndedText:
-    """Turn `ids` into text, and say why it ends: at a stop string, by the model (`ended`) or at the largest length."""
+    """Decode `ids`, and return the reason for the end: a stop string, the model (`ended`) or the maximum length."""
     generation.rewind(0)
     for token in ids:
         generation.append(token)
@@ -105,7 +105,7 @@ def _text_of(generation: Generation, ids: Sequence[int], sampling: Sampling, *, 
 
 
 def beam_texts(generation: Generation, usage: BudgetUsage, sampling: Sampling, count: int) -> list[EndedText]:
-    """Run a beam search of width `count`, and return the final texts, the most probable one first.
+    """Run a beam search of width `count`, and return the final texts in descending order of probability.
 
     The budget limits the length of the texts. Each forward pass counts as `count` tokens.
     """

@@ -17,17 +17,17 @@ Log = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are sampled.
+    """Options for sampling tokens.
 
     Attributes:
-        max_new_tokens: The largest number of tokens in a text, at least 1.
+        max_new_tokens: The maximum number of tokens in a text, at least 1.
         temperature: The sampling temperature, at least 0. With 0, the most probable token is always taken.
-        top_k: Sample only from this many of the most probable tokens. 0 means all tokens.
-        top_p: Sample only from the most probable tokens that together have this probability, in (0, 1]. 1 means all
-            tokens.
+        top_k: Sample only from this number of most probable tokens. 0 means all tokens.
+        top_p: Sample only from the smallest set of most probable tokens with this total probability, in (0, 1].
+            1 means all tokens.
         seed: The random seed. The same seed gives the same text.
-        temperature_increase: How much the temperature rises with each retry at the same position.
-        stop: The text ends before the first of these strings, such as a line break after a few-shot prompt.
+        temperature_increase: The increase in temperature for each retry at the same position.
+        stop: Stop strings, such as a line break after a few-shot prompt. The text ends before the first of them.
     """
 
     max_new_tokens: int = 128
@@ -50,9 +50,9 @@ class Sampling:
             raise InputError(f"top_p is {self.top_p}", hint="above 0 and at most 1")
 
     def cut(self, text: str) -> tuple[str, str | None]:
-        """Cut `text` before the first of the `stop` strings, and say why it ends there.
+        """Cut `text` before the first stop string, and return the text and why it ends there.
 
-        If `text` contains no stop string, it stays whole and the reason is None.
+        If `text` contains no stop string, it is returned whole, with None as the reason.
         """
         stop = min((string for string in self.stop if string in text), key=text.index, default=None)
         return (text, None) if stop is None else (text[: text.index(stop)], f"the text reached {stop!r}")
@@ -60,7 +60,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """How much guarding a text may cost. Each limit applies as soon as it is reached.
+    """Limits on the cost of guarding a text. Each limit applies as soon as it is reached.
 
     Attributes:
         interventions: After this many interventions, the rest of the text is generated without a guard. With 0, the
@@ -83,7 +83,7 @@ class TokenBudget:
         _check_least("the budget of seconds", self.seconds or 0.0, 0.0)
 
     def tokens_for(self, sampling: Sampling) -> int:
-        """Compute how many tokens may be sampled in total."""
+        """Return how many tokens may be sampled in total."""
         return 8 * sampling.max_new_tokens if self.tokens is None else self.tokens
 
 
@@ -94,21 +94,21 @@ def _check_least(what: str, value: float, least: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class GuardOptions:
-    """What to do when the detector flags something.
+    """Options for guarded generation.
 
     Attributes:
         strategy: "stop" ends the text before the flagged part. "backtrack" goes back to the start of the flagged `unit`
             and samples something else there. "suppress" samples another token in place of the flagged token. "rerank"
             generates several whole texts and chooses the text with the lowest score.
         unit: Where "stop" and "backtrack" cut: at the start of the flagged "token", "word" or "sentence".
-        threshold: What scores at least this much is flagged, in [0, 1]. You can give one threshold per level. Default:
-            the detector's own thresholds.
-        samples: How many texts "rerank" chooses from, at least 2.
+        threshold: The lowest score that is flagged, in [0, 1], for all levels or by level. Default: the detector's own
+            thresholds.
+        samples: The number of texts that "rerank" chooses from, at least 2.
         beams: Whether "rerank" chooses from the beams of a beam search instead of samples.
         template: The prompt template. Default: the detector's own template. If it has none, "raw" for a case with a
             prompt, and "general" for any other case.
-        sampling: How tokens are sampled.
-        budget: How much guarding may cost.
+        sampling: The options for sampling tokens.
+        budget: The limits on the cost of guarding.
         compare: Whether to also generate and judge the text without a guard.
         log: A function that is called with a line of text for each intervention.
     """
@@ -143,11 +143,11 @@ class GuardOptions:
 
 @dataclass(frozen=True, slots=True)
 class Intervention:
-    """One place where something was flagged, and what was done about it.
+    """A flagged place, and the action that was taken.
 
     Attributes:
-        span: The place in the final text. The span is empty if nothing is there now, and None if that part of the draft
-            was discarded later.
+        span: The place in the final text. Empty if nothing is there now. None if that part of the draft was discarded
+            later.
         rejected: The text of the draft from the start of `span` to the end of the flagged part.
         score: The score of the flagged part. For "rerank", the score of the whole text, or None if that could not be
             judged.
@@ -172,7 +172,7 @@ class Unguarded:
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """A text that was generated with a guard, and how it came about.
+    """A text from guarded generation, with a record of the process.
 
     Attributes:
         case: The case with the text as the response.
@@ -181,13 +181,13 @@ class Guarded:
         outcome: The outcome of the judgement at these thresholds.
         strategy: The strategy of the options.
         interventions: All interventions, in order.
-        reason: Why the text ends, and which budget was used up.
-        tokens_drawn: How many tokens were sampled in total.
-        forward_passes: How many forward passes the generating model made. The detector's own passes only count in
+        reason: Why the text ends, and the part of the budget that was used up, if any.
+        tokens_drawn: The number of sampled tokens in total.
+        forward_passes: The number of forward passes of the generating model. The detector's own passes count only in
             `seconds`.
-        seconds: How many seconds the text took.
+        seconds: The time that the text took, in seconds.
         notes: Notes on how the prompt was made.
-        unguarded: The text without a guard, if you asked for it (`compare`). Its cost is not counted.
+        unguarded: The text without a guard, if you asked for it (`compare`). Its cost is not included.
     """
 
     case: Case

@@ -1,7 +1,7 @@
-"""Measure how far annotators agree: on labels beyond chance, and on spans.
+"""Measure inter-annotator agreement: on labels, corrected for chance, and on spans.
 
 Krippendorff's alpha and Fleiss' kappa are corrected for agreement by chance. `ratings` has one list of labels for each
-annotator, with None for each item that the annotator did not label. You can use any hashable labels.
+annotator, with None for each item that the annotator did not label. Labels can be any hashable values.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def fleiss_kappa(ratings: Ratings) -> float:
     """Compute Fleiss' kappa (Fleiss 1971; used in CH-Wang et al. 2024, §3.3).
 
     Kappa lies in [-1/(annotators - 1), 1]. It is 1 if all annotators agree and 0 if they agree as often as by chance.
-    Below 0, they agree less often than that. If all labels are the same, kappa is undefined. Every item must have the
-    same number of labels, at least two. Otherwise you get an `InputError`, and can use alpha instead.
+    Below 0, they agree less often than by chance. If all labels are the same, kappa is undefined. Every item must have
+    the same number of labels, at least two. Otherwise an `InputError` is raised, and you can use alpha instead.
 
     >>> fleiss_kappa([["yes", "no", "yes", "no"], ["yes", "no", "no", "yes"]])
     0.0
@@ -88,11 +88,11 @@ def _counts(ratings: Ratings) -> Floats:
 def pairwise_span_f1(annotations: Sequence[Sequence[Sequence[Span]]], units: Sequence[Units] | None = None) -> float:
     """Compute the mean F1-Sp over all pairs of annotators, in [0, 1]. 1 means that all marked the same characters.
 
-    `annotations[a][i]` are the spans that annotator a marked in text i. `units` are the same as for `spans.f1_sp`. A
-    pair is left out if neither annotator marked anything. If no pair is left, the value is undefined.
+    `annotations[a][i]` are the spans that annotator a marked in text i. `units` has the same meaning as in
+    `spans.f1_sp`. A pair is left out if neither annotator marked anything. If no pair is left, the value is undefined.
 
-    The mean is not corrected for chance. For that, you would have to count true negatives, which spans do not have. F1
-    does not need them (Hripcsak & Rothschild 2005).
+    The mean is not corrected for chance, because the correction needs a number of true negatives, which spans do not
+    have. F1 does not depend on true negatives (Hripcsak & Rothschild 2005).
 
     >>> pairwise_span_f1([[[Span(0, 4)]], [[Span(0, 4)]], [[Span(2, 6)]]])
     0.6666666666666666

@@ -22,8 +22,8 @@ from veridical.records.errors import InputError
 class AreaTest:
     """The result of testing whether two areas under ROC curves on the same cases differ.
 
-    `z` is positive if the first area is larger, and `p` is two-sided, in [0, 1]. `correlation` says how the two areas
-    vary together, in [-1, 1]. It is 0 if they vary independently and 1 if they move together.
+    `z` is positive if the first area is larger. `p` is two-sided, in [0, 1]. `correlation` is the correlation of both
+    areas, in [-1, 1]: 0 if they vary independently, and 1 if they vary together.
     """
 
     area_a: float

@@ -33,12 +33,12 @@ def pair_number(name: str) -> int:
 
 
 def pair_outcomes(rows: Floats) -> Floats:
-    """Compute what each row adds to the two sums that pair accuracy is computed from.
+    """Compute the two terms that each row adds to the sums of pair accuracy.
 
     The rows have the columns pair, label and score. Each hallucinated response is compared with each right response of
     its pair. A comparison counts 1 if the hallucinated response has the higher score, 0.5 for a tie, and 0 otherwise.
-    The row of a hallucinated response adds the sum of its outcomes and the number of its comparisons. The row of a
-    right response adds nothing. The result has *shape* (rows, 2).
+    For a hallucinated response, the terms are the sum of its outcomes and the number of its comparisons. For a right
+    response, both terms are 0. The result has *shape* (rows, 2).
 
     >>> pair_outcomes(np.array([[7, 0, 0.2], [7, 1, 0.9], [8, 1, 0.5], [8, 0, 0.5], [9, 1, 0.4]])).tolist()
     [[0.0, 0.0], [1.0, 1.0], [0.5, 1.0], [0.0, 0.0], [0.0, 0.0]]

@@ -1,13 +1,13 @@
 """Test whether two systems differ on the same cases by paired permutation, exactly wherever this is feasible.
 
-If the systems were equally good, you could swap the two outcomes of any case. With n cases, there are 2^n ways to swap
-or not to swap each of them, which are called assignments. The p-value is the proportion of assignments in which the
-systems differ at least as much as they were observed to.
+Under the null hypothesis that the systems are equally good, the two outcomes of any case can be swapped. With n cases,
+there are 2^n ways to swap some of them, which are called assignments. The p-value is the proportion of assignments in
+which the systems differ at least as much as observed.
 
 Accuracy and F1 depend only on sums of whole numbers. Many cases differ in the same way, so the distribution of these
-sums is computed by dynamic programming over the *kinds* of difference, each of which adds a binomial number of swaps
+sums is computed by dynamic programming over the *kinds* of difference. Each kind adds a binomial number of swaps
 (Zmigrod, Vieira and Cotterell 2022; CH-Wang et al. 2024, §5.4). F1-Sp adds up fractions instead. For such values, use
-`permutation_of_sums`, which tries all assignments if there are few, and otherwise draws some of them.
+`permutation_of_sums`, which computes all assignments if there are few, and otherwise draws a sample.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from veridical.records.errors import InputError
 STATES = 20_000_000
 DRAWS = 9_999
 _CHUNK = 1000
-TOLERANCE = 1e-12  # floats that stand for equal fractions differ by less; they count as at least as extreme
+TOLERANCE = 1e-12  # rounding errors of equal values are smaller; such values count as equally extreme
 
 Integers = NDArray[np.int64]
 
@@ -48,8 +48,8 @@ def permutation_accuracy(labels: ArrayLike, predicted_a: ArrayLike, predicted_b:
 def permutation_sum(values_a: ArrayLike, values_b: ArrayLike) -> float:
     """Compute the exact two-sided p-value of the difference between two sums (or means) of whole numbers, in (0, 1].
 
-    `values_a` and `values_b` contain what each case adds to the sum of the first and the second system, *shape*
-    (cases,).
+    `values_a` and `values_b` contain the term that each case adds to the sum of the first and the second system,
+    *shape* (cases,).
 
     >>> permutation_sum([2, 2, 1, 0], [0, 0, 1, 0])  # 2 cases differ, both one way: 2 of 4
     0.5
@@ -78,15 +78,15 @@ class PermutationTest:
 
 
 def permutation_of_sums(sums_a: ArrayLike, sums_b: ArrayLike, values: Callable[[Floats], Floats]) -> PermutationTest:
-    """Run the paired-permutation test for any value that depends on sums over cases, such as F1-Sp.
+    """Run the paired permutation test for any value that depends on sums over cases, such as F1-Sp.
 
-    The test is exact if there are at most 9,999 assignments of the cases on which the systems differ. Otherwise, so
-    many assignments are drawn at random, and p is (1 + number at least as extreme) / (1 + draws), which is never 0
-    (Phipson and Smyth 2010).
+    The test is exact if there are at most 9,999 assignments of the cases on which the systems differ. Otherwise, 9,999
+    assignments are drawn at random, and p is (1 + number at least as extreme) / (1 + draws), which is never 0 (Phipson
+    and Smyth 2010).
 
     Args:
-        sums_a: What each case adds to the k sums of the first system, *shape* (cases, k).
-        sums_b: What each case adds to the k sums of the second system, *shape* (cases, k).
+        sums_a: The terms that each case adds to the k sums of the first system, *shape* (cases, k).
+        sums_b: The terms that each case adds to the k sums of the second system, *shape* (cases, k).
         values: A function that turns rows of sums, *shape* (m, k), into values, *shape* (m,). Undefined values are NaN.
 
     Raises:
@@ -123,7 +123,7 @@ def permutation_of_sums(sums_a: ArrayLike, sums_b: ArrayLike, values: Callable[[
 
 
 def permutation_f1(labels: ArrayLike, predicted_a: ArrayLike, predicted_b: ArrayLike) -> float:
-    """Compute the exact two-sided p-value of the difference between two F1 (F1-R at response level), in (0, 1].
+    """Compute the exact two-sided p-value of the difference between two F1 values (such as F1-R), in (0, 1].
 
     The p-value is defined as for `permutation_accuracy`. It is undefined if there are no gold positives.
 
@@ -136,7 +136,7 @@ def permutation_f1(labels: ArrayLike, predicted_a: ArrayLike, predicted_b: Array
 
 
 def permutation_f1_counts(counts_a: ArrayLike, counts_b: ArrayLike) -> float:
-    """Compute the exact two-sided p-value of the difference between two F1 to which each case adds (tp, fp, fn).
+    """Compute the exact two-sided p-value of the difference between two F1 values from each case's (tp, fp, fn).
 
     The p-value lies in (0, 1]. `counts_a` and `counts_b` contain whole numbers, *shape* (cases, 3), such as the rows of
     `token_f1`. A case is always swapped as a whole.

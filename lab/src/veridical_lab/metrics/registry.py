@@ -1,6 +1,6 @@
 """All metrics by name (`METRICS`), for responses, pairs, tokens, characters, spans and coverage.
 
-The metrics of words ignore NLTK's stop words.
+The word-level metrics ignore NLTK's stop words.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _counts(gold: Bools, predicted: Bools) -> Floats:
 
 
 def _of_characters(rows: Callable[[Characters, float], Floats | None]) -> Project:
-    """Make a projection, which turns an example and its judgement into rows, from a function of aligned characters."""
+    """Make a projection (from an example and its judgement to rows) from a function of aligned characters."""
 
     def project(example: Example, judgement: Judgement, threshold: float) -> Floats | None:
         aligned = characters(example, judgement)
@@ -283,7 +283,7 @@ _TABLE = [
 
 METRICS: dict[str, Metric] = RESPONSE_METRICS | {entry.name: entry for entry in _TABLE}
 
-# for each level of a metric, the projection to (label, score) rows of its units, to fit its threshold on
+# for each metric level, the projection to the (label, score) rows of its units, for fitting the threshold
 LABELLED_SCORES: dict[str, Project] = {
     "response": score_row,
     "token": _token_scores,

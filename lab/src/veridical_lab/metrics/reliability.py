@@ -1,4 +1,4 @@
-"""Measure how well scores match probabilities, with reliability curves and the expected calibration error."""
+"""Measure the calibration of scores, by reliability curves and the expected calibration error."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def reliability(labels: ArrayLike, scores: ArrayLike) -> list[Bin]:
 
 
 def ece(labels: ArrayLike, scores: ArrayLike) -> float:
-    """Compute the expected calibration error of scores that are meant as probabilities of the positive class.
+    """Compute the expected calibration error of scores that estimate the probability of the positive class.
 
-    In each bar of `reliability`, the mean score is compared with the proportion of positives. The error is the mean of
-    these differences, weighted by the number of items (Naeini et al. 2015). It lies in [0, 1]. At 0 the scores are
-    calibrated, and at 1 they are always sure and always wrong.
+    The error is the mean absolute difference between the mean score and the proportion of positives over the bars of
+    `reliability`, weighted by the number of items (Naeini et al. 2015). It lies in [0, 1]. At 0, the scores are
+    calibrated. At 1, they are always certain and always wrong.
 
     >>> round(ece([0, 1, 1], [0.05, 0.9, 1.0]), 4)
     0.05

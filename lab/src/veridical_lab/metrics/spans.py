@@ -1,9 +1,9 @@
 """Compare gold spans with predicted spans of the same text.
 
-There are measures that give partial credit, that count exact matches or any overlap, and the two measures of Mu-SHROOM.
+There are measures with partial credit, measures of exact matches or any overlap, and the two measures of Mu-SHROOM.
 
-Most measures are computed in two steps. One function turns each text into rows, and a second one computes the value
-from the sums over all texts. `f1_sp` does both steps at once.
+Most measures are computed in two steps. One function turns each text into rows, and another computes the value from the
+sums over all texts. `f1_sp` does both steps at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from veridical.records.spans import Span, union
 
 
 def character_counts(gold: Bools, predicted: Bools) -> Confusion:
-    """Count the characters of a text by whether they are flagged and whether they should be.
+    """Count the true positive, false positive and false negative characters of a text.
 
     Args:
         gold: Whether each character is in a gold span. *Shape:* (characters,)
@@ -38,13 +38,13 @@ def character_counts(gold: Bools, predicted: Bools) -> Confusion:
 
 
 def coverage_rows(gold: Sequence[Span], predicted: Sequence[Span], units: Units | None = None) -> Floats:
-    """Compute which proportion of each span the spans of the other side cover (CH-Wang et al. 2024, §4.3).
+    """Compute the proportion of each span that the spans of the other side cover (CH-Wang et al. 2024, §4.3).
 
     Args:
         gold: The gold spans of one text.
         predicted: The predicted spans of the text.
-        units: The tokens in which spans are measured. A span then consists of the tokens that share a character with
-            it. A span without such tokens gets no row. Default: spans are measured in characters.
+        units: The tokens in which spans are measured. A span then consists of the tokens with which it shares a
+            character. A span without such tokens gets no row. Default: spans are measured in characters.
 
     Returns:
         A row for each span: 0 for a gold span or 1 for a predicted span, and the covered proportion in [0, 1]. *Shape:*
@@ -59,7 +59,7 @@ def coverage_rows(gold: Sequence[Span], predicted: Sequence[Span], units: Units 
 
 
 def _covered(spans: Sequence[Span], others: Sequence[Span], units: Units | None) -> Floats:
-    """Compute the share of units in each span that any of `others` covers, *shape* (spans with a unit,)."""
+    """Compute the proportion of units in each span that any of `others` covers, *shape* (spans with a unit,)."""
     ends = np.array([(span.start, span.end) for span in spans], dtype=np.int64).reshape(-1, 2)
     size = max((span.end for span in (*spans, *others)), default=0)
     if units is None:
@@ -80,10 +80,10 @@ def _covered(spans: Sequence[Span], others: Sequence[Span], units: Units | None)
 
 
 def coverage_terms(rows: Floats) -> Floats:
-    """Compute what each row of `coverage_rows` adds to the four sums from which F1-Sp is computed.
+    """Compute the four terms that each row of `coverage_rows` adds to the sums of F1-Sp.
 
-    Two sums are for gold spans: how many there are, and their covered proportions. The other two are the same for
-    predicted spans. The result has *shape* (spans, 4).
+    Two terms are for gold spans: their number and their covered proportion. The other two are the same for predicted
+    spans. The result has *shape* (spans, 4).
     """
     predicted = rows[:, 0] == 1
     return np.column_stack([~predicted, ~predicted * rows[:, 1], predicted, predicted * rows[:, 1]])

@@ -1,4 +1,4 @@
-"""Choose a threshold for each level of metrics, such as tokens or spans, on validation data."""
+"""Fit a threshold for each metric level, such as tokens or spans, on validation data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from veridical.records.types import Example, Judgement, Level
 from veridical_lab.metrics.registry import LABELLED_SCORES
 from veridical_lab.metrics.spans import coverage_rows, coverage_terms, f1_of_coverage_sums
 
-_CANDIDATES = 100  # thresholds that are tried
+_CANDIDATES = 100  # maximum number of candidate thresholds
 
 
 def fit_metric_thresholds(
@@ -58,8 +58,8 @@ def fit_metric_thresholds(
 def threshold_for_f1_sp(judged: Sequence[tuple[Example, Judgement]]) -> float:
     """Choose the threshold with the highest F1-Sp (CH-Wang et al. 2024, §5.2).
 
-    If several thresholds are equally good, the highest of them is chosen. Every different score of a judged character
-    gives a threshold to try. If there are more than 100 scores, only that many are tried, at even ranks.
+    Among equally good thresholds, the highest is chosen. Each distinct score of a judged character gives a candidate.
+    If there are more than 100 scores, 100 thresholds are tried, at even ranks.
 
     Raises:
         UndefinedMetricError: No span is labelled, or all scores are 0.

@@ -16,12 +16,12 @@ _PHRASE_WORDS = 12
 
 
 def unit_labels(example: Example, units: Sequence[Span], *, soft: bool = False) -> tuple[Floats, Bools]:
-    """Find the gold label of each unit of a response, and whether the unit has a label at all.
+    """Return the gold label of each unit of a response, and whether the unit has a label.
 
-    White space does not count. A unit has a label if the gold judgement covers at least one of its other characters.
-    The label is 1 if one of them lies in a gold span with a score of 0.5 or more, and 0 otherwise. No unit has a label
-    if the gold judgement calls the response hallucinated but marks no span, or if it is only about coverage. Both
-    results have *shape* (units,).
+    White space is ignored. A unit has a label if the gold judgement covers at least one of its other characters. The
+    label is 1 if any of these lies in a gold span with a score of 0.5 or more, and 0 otherwise. No unit has a label if
+    the gold judgement calls the response hallucinated but marks no span, or if it is only about coverage. Both results
+    have *shape* (units,).
 
     Args:
         example: The case with its gold judgement.

@@ -1,6 +1,6 @@
 """Store hidden states in a folder of memory-mapped safetensors files (shards) with an index (`store.json`).
 
-The store is written shard by shard, and you can resume after a crash. A shard that the crash cut short is then written
+The store is written shard by shard, and an interrupted run can resume. A shard that was only partly written is written
 again. An incomplete store cannot be read.
 """
 
@@ -39,25 +39,25 @@ if TYPE_CHECKING:
 STORED_DTYPES = {"bf16": 2, "fp16": 2, "fp32": 4}
 STORE_FORMAT = 1
 INDEX = "store.json"
-_SHARD_BYTES = 64 << 20  # the most that a crash can lose
+_SHARD_BYTES = 64 << 20  # bytes per shard, the maximum that a crash can lose
 
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """The contents of `store.json`: from which model and data the states are, and how many sequences each shard has."""
+    """The contents of `store.json`: the model and data that the states come from, and the size of each shard."""
 
     base: dict[str, Any]
     data: str
     sublayers: list[int]
     dtype: str
     lengths: list[int]
-    shards: list[int]  # the number of sequences in each
+    shards: list[int]  # the number of sequences in each shard
 
     def path(self, folder: Path, i: int) -> Path:
         return folder / f"shard-{i:05d}-of-{len(self.shards):05d}.safetensors"
 
     def problem(self, folder: Path, i: int) -> str | None:
-        """Check the i-th shard. Return why it cannot be read, or None if it can."""
+        """Check the i-th shard. Return the reason why it cannot be read, or None if it is valid."""
         from safetensors import SafetensorError, safe_open
 
         path = self.path(folder, i)
@@ -89,9 +89,9 @@ def write_store(
         folder: The folder of the store. Complete shards are kept, and all others are written.
         model: The language model to probe.
         data: The sequences.
-        sublayers: The sublayers to store. Default: all 2L.
+        sublayers: The sublayers to store. Default: all 2L sublayers of the L blocks.
         dtype: "fp32", "bf16", "fp16", or "auto" (the model's).
-        progress: Called with the size before the model runs, and with a line of text after each shard.
+        progress: Called with the total size before the model runs, and with a line of text after each shard.
 
     Returns:
         The store.
@@ -109,7 +109,7 @@ def write_store(
     bytes_per_token = len(chosen) * base.width * STORED_DTYPES[dtype]
     lengths = data.lengths
     groups = group_by_length(lengths, max(1, _SHARD_BYTES // bytes_per_token))
-    digest = hashlib.sha256()  # of the model's whole input: any change of text, template or windows changes it
+    digest = hashlib.sha256()  # of all model inputs, so it changes with text, template and windows
     for e in data.encoded:
         digest.update(np.array([e.response_start, len(e.ids), *e.ids], dtype=np.int64).tobytes())
     sizes = [len(g) for g in groups]
@@ -187,7 +187,7 @@ class ActivationStore:
 
     Args:
         folder: The folder of the store.
-        memory: Read at most this many bytes at once (as fp32, of all sublayers). This determines `groups`.
+        memory: The maximum number of bytes to read at once (as fp32, of all sublayers). It determines `groups`.
 
     Raises:
         DataError: A shard is missing or damaged.
@@ -213,7 +213,7 @@ class ActivationStore:
         self.groups = self._groups(max(1, memory // (4 * len(self.sublayers) * self.width)))
 
     def _groups(self, limit: int) -> list[Indices]:
-        """Group neighbouring shards that fit into memory together, and divide shards that are too large."""
+        """Group adjacent shards that fit into memory together, and split shards that are too large."""
         groups: list[Indices] = []
         group_members: list[int] = []
         for first, last in pairwise(self._first.tolist()):

@@ -1,7 +1,7 @@
-"""Read the hidden states of response tokens by sequence, from memory or by running the model at every reading.
+"""Read the hidden states of response tokens by sequence, from memory or by running the model for every read.
 
-To keep states on disk, use `activation_store`. Sequences are in groups that fit into memory, and training reads some
-sequences of one group at a time.
+To keep states on disk, use `activation_store`. Sequences are grouped so that each group fits into memory, and training
+reads sequences of one group at a time.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _READ_AT_ONCE = 64  # sequences read at once when only their means are kept
 
 
 class ActivationStates(Protocol):
-    """Has a vector for each response token and sublayer, by sequence. You can number other things than sublayers, too.
+    """A vector for each response token and sublayer, by sequence. You can number things other than sublayers, too.
 
     Attributes:
         sublayers: The numbers of the sublayers, in ascending order.
-        width: The length of a vector.
-        lengths: How many vectors each sequence has. *Shape:* (sequences,)
-        groups: Which sequences to read together, in order. Each group fits into memory.
+        width: The dimension of a vector.
+        lengths: The number of vectors of each sequence. *Shape:* (sequences,)
+        groups: The sequences to read together, in order. Each group fits into memory.
     """
 
     sublayers: tuple[int, ...]
@@ -46,7 +46,7 @@ class ActivationStates(Protocol):
 
 
 def as_size(count: float) -> str:
-    """Write a number of bytes in readable form.
+    """Format a number of bytes.
 
     >>> as_size(3 << 20)
     '3.1 MB'
@@ -59,7 +59,7 @@ def as_size(count: float) -> str:
 
 
 def group_by_length(lengths: Indices, limit: int) -> list[Indices]:
-    """Group neighbouring sequences. Each group has at most `limit` tokens, or a single sequence."""
+    """Group adjacent sequences. Each group has at most `limit` tokens in total, or is a single sequence."""
     bounds, tokens = [0], 0
     for i, length in enumerate(lengths.tolist()):
         if tokens and tokens + length > limit:
@@ -70,7 +70,7 @@ def group_by_length(lengths: Indices, limit: int) -> list[Indices]:
 
 
 def row_indices(starts: Indices, lengths: Indices) -> Indices:
-    """List the rows of every run (start, start + 1 and so on), one run after another."""
+    """Return the row indices of all sequences, given their first rows and lengths, concatenated."""
     ends = np.cumsum(lengths)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)
 
@@ -110,9 +110,9 @@ def compute_states(
 
 
 class RecomputedStates:
-    """Runs the model to compute states at every reading, so in every epoch of training. Nothing is stored.
+    """Runs the model to compute states for every read, that is, in every epoch of training. Nothing is stored.
 
-    A group has at most `memory` bytes (as fp32, of all sublayers).
+    A group takes at most `memory` bytes (as fp32, of all sublayers).
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class _StatesInMemory:
 
 
 def in_memory(states: Any, lengths: Any, sublayers: Sequence[int]) -> ActivationStates:
-    """Wrap states (numpy or torch) of shape (sublayers, tokens, width), in which sequences follow each other.
+    """Wrap states (numpy or torch) of shape (sublayers, tokens, width) with concatenated sequences.
 
     Raises:
         InputError: The shapes do not fit together, or a number is not finite.
@@ -172,10 +172,10 @@ def in_memory(states: Any, lengths: Any, sublayers: Sequence[int]) -> Activation
 
 
 def mean_states(states: ActivationStates, sequences: Indices, sublayers: Sequence[int]) -> ActivationStates:
-    """Average the states over the tokens of each sequence, so that each sequence has a single token, in memory.
+    """Average the states over the tokens of each sequence, in memory, so that each sequence has a single token.
 
-    Sequences that are not in `sequences` then have no token. If there would be more means than tokens in the largest
-    group, `states` is returned unchanged.
+    Sequences that are not in `sequences` have no token in the result. If there would be more means than tokens in the
+    largest group, `states` is returned unchanged.
     """
     import torch
 

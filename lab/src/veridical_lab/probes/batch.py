@@ -1,8 +1,8 @@
-"""Compute weights, logits, losses and gradients of many probes at once, on a batch of responses.
+"""Compute logits, losses and gradients of many probes at once, on a batch of responses.
 
-A probe sees a state only through its projection to a few numbers (`models.probe_heads`). A training step therefore
-multiplies the states with the stacked projections of all probes, computes the loss from the few resulting numbers, and
-multiplies back once for the gradients.
+A probe projects a state to a few numbers and reads only these (`models.probe_heads`). A training step therefore
+multiplies the states by the stacked projections of all probes, computes the loss from the few resulting numbers, and
+multiplies once more for the gradients.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from veridical_lab.probes.options import ProbeOptions
 if TYPE_CHECKING:
     import torch
 
-_MIN_EXPONENT = -700.0  # exp of it is still a double
+_MIN_EXPONENT = -700.0  # its exponential, about 1e-304, is still a normal double
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledItems:
-    """The labels of some sequences, in order, as flat arrays. An item is a token or a whole sequence.
+    """The labels of some sequences as flat arrays, in order. An item is a token or a whole sequence.
 
     Attributes:
         lengths: How many tokens each sequence has. *Shape:* (sequences,)
@@ -103,7 +103,7 @@ class ProbeWeights:
         }
         if options.kind == "mlp":
             first, second = torch.empty(count, k, width), torch.empty(count, k)
-            for i, sublayer in enumerate(sublayers):  # each has its own seed, independent of the other sublayers
+            for i, sublayer in enumerate(sublayers):  # each sublayer has its own seed
                 generator = torch.Generator().manual_seed(options.seed * 1_000_003 + sublayer)
                 first[i].normal_(0, width**-0.5, generator=generator)
                 second[i].normal_(0, k**-0.5, generator=generator)
@@ -115,7 +115,7 @@ class ProbeWeights:
         self.parts = {name: part.to(mean.device) for name, part in self.parts.items()}
 
     def of_rate(self, name: str, rate: int) -> slice | int:
-        """Find one learning rate in the second dimension of a part."""
+        """Return the index of one learning rate in the second dimension of a part."""
         return slice(rate * self.k, rate * self.k + self.k) if name in ("projection", "offset") else rate
 
     def keep(self, rows: torch.Tensor) -> None:
@@ -174,7 +174,7 @@ def logits_of(
 
 
 def _pooled(attention: torch.Tensor, values: torch.Tensor, items: LabelledItems, *, by_response: bool) -> torch.Tensor:
-    """Average by softmax over prefixes, (…, sequences, longest, m), or over whole sequences, (…, sequences, m).
+    """Average with softmax weights over prefixes, (…, sequences, longest, m), or sequences, (…, sequences, m).
 
     For prefixes, the computation is in double precision, and attention is relative to its highest value in the
     sequence.

@@ -1,4 +1,4 @@
-"""Prepare labelled examples for one model: split them by document, encode and label them, and get activations."""
+"""Prepare labelled examples for probes of one model: split by document, encode, label, and compute activations."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ProbeDataset:
 
     Attributes:
         name: The name of the data set in results.
-        split: Which part of the published set was loaded.
+        split: The part of the published set that was loaded.
         hash: The `content_hash` of all examples.
         parts: The examples of "train", "valid" and "test", including those that could not be encoded.
         sequences: The token sequences that the model reads.
@@ -65,11 +65,11 @@ class ProbeDataset:
 
     @property
     def documents(self) -> dict[str, int]:
-        """How many documents each part has."""
+        """The number of documents in each part."""
         return {name: len({document_of(e) for e in part}) for name, part in self.parts.items()}
 
     def labelled(self, sequences: Indices, objective: str) -> Indices:
-        """Return those of `sequences` whose response is labelled, or at least one of whose tokens is."""
+        """Return the `sequences` with a labelled response or, for the objective "token", any labelled token."""
         if objective == "response":
             return sequences[self.labels.response_weights[sequences] > 0]
         return np.array([i for i in sequences.tolist() if self.labels.token_weights[i].any()], dtype=np.int64)
@@ -92,7 +92,7 @@ def build_dataset(
         examples: The labelled cases.
         config: How to encode the examples, and where to keep activations.
         name: The name of the data in messages and results.
-        split: Which part of the published set `examples` are.
+        split: The part of the published set that `examples` are.
         store: A folder for the activations of this data set. The model runs only for activations that are missing
             there. Default: activations are held in memory.
         with_test: Whether to encode the test part as well. Training does not use it.

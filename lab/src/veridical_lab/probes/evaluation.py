@@ -1,6 +1,6 @@
-"""Turn scores of probes into the judgements that the detector would give, and fit thresholds on these judgements.
+"""Turn the scores of probes into the judgements that the detector would give, and fit thresholds on them.
 
-The activations were computed before, so the model does not run.
+The activations already exist, so the model does not run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Judged = list[tuple[Example, Judgement]]
 def best_f1_each(
     scores: ScoresBySequence, sequences: Indices, labels: ProbeLabels, objective: str
 ) -> NDArray[np.float64]:
-    """Find the highest F1 that each probe reaches on `sequences` with any threshold, (probes,).
+    """Return the highest F1 of each probe on `sequences` at any threshold, (probes,).
 
     If F1 is undefined, it counts as 0.
     """
@@ -58,8 +58,8 @@ def judgements_of(
 
     Args:
         sequences: All sequences.
-        scores: By sequence, the scores of the tokens, or only the score of the response. If an example has several
-            windows, each token gets its score from the window that supports it best.
+        scores: For each sequence, the scores of the tokens, or only the score of the response. If an example has
+            several windows, the score of each token comes from the window that supports it best.
         objective: "token" or "response".
         by: The name of the detector.
     """
@@ -85,14 +85,14 @@ def judgements_of(
 def label_score_pairs(
     judged: Sequence[tuple[Example, Judgement]], project: Project
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Collect labels and scores, both (items,), of all items that `project` finds in the judgements."""
+    """Collect the labels and scores, both (items,), that `project` extracts from the judgements."""
     rows = [projected for e, j in judged if (projected := project(e, j, 0.5)) is not None]
     table = np.concatenate(rows) if rows else np.zeros((0, 2))
     return table[:, 0] > 0, table[:, 1]
 
 
 def fit_threshold(judged: Sequence[tuple[Example, Judgement]], level: str) -> float:
-    """Find the threshold with the highest F1 at a level.
+    """Return the threshold with the highest F1 at a level.
 
     Args:
         judged: The labelled validation examples, each with its judgement.
@@ -112,8 +112,8 @@ def fit_threshold(judged: Sequence[tuple[Example, Judgement]], level: str) -> fl
 def f1_sp_in_model_tokens(sequences: EncodedExamples) -> Metric:
     """Make a metric that computes F1-Sp in the model's tokens, as CH-Wang et al. 2024 do (§4.3).
 
-    The metric works only for these examples. `METRICS["f1_sp"]` counts words between spaces instead, because these are
-    the same for every model.
+    The metric works only for these examples. `METRICS["f1_sp"]` counts words between spaces instead, independent
+    of the model.
     """
     first = dict(zip(reversed(sequences.example_of.tolist()), reversed(sequences.encoded), strict=True))
     tokens = {

@@ -1,7 +1,7 @@
 """Fit the probes of all sublayers and learning rates in the same passes over the activations, and their ensemble.
 
-The losses of all probes are added up, and Adam updates each number by itself. Each probe therefore gets the same
-weights as if it were trained alone.
+The losses of all probes are added up, and Adam updates each weight separately. Each probe therefore gets the same
+weights as in a training run of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from veridical_lab.probes.options import ProbeOptions
 if TYPE_CHECKING:
     import torch
 
-ScoresBySequence = Mapping[int, NDArray[np.float64]]  # each (probes, tokens), or (probes, 1) of a whole response
+ScoresBySequence = Mapping[int, NDArray[np.float64]]  # arrays (probes, tokens), or (probes, 1) for whole responses
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 _ROWS = 1024  # rows of states that fit into a processor's cache
@@ -40,7 +40,7 @@ class FittedProbes:
         loss: The loss on the validation part. *Shape:* (sublayers,)
         learning_rate: The learning rate of the best run. *Shape:* (sublayers,)
         batch_size: The batch size of the best run. *Shape:* (sublayers,)
-        epochs: The epoch with the lowest loss. *Shape:* (sublayers,)
+        epochs: The epoch with the lowest validation loss. *Shape:* (sublayers,)
     """
 
     probes: Probes
@@ -67,8 +67,8 @@ def fit(
         states: The states that the probes read.
         labels: The labels that the probes learn.
         train: The sequences to fit on.
-        valid: The sequences on which to decide when to stop, and which probe of the grid is best.
-        options: Kind, objective and hyper-parameters.
+        valid: The sequences for early stopping and for choosing the best probe of the grid.
+        options: The kind, objective and hyper-parameters.
         sublayers: The sublayers to fit. Default: all sublayers of `states`.
         device: The device to fit on.
         progress: Called with a line of text after each epoch.
@@ -87,10 +87,10 @@ def fit(
     clean, hallucinated = _class_weights(labels, train, options, "training")
     _class_weights(labels, valid, options, "validation")
     positive_weight = clean / hallucinated if options.balanced else 1.0
-    prior = math.log(positive_weight * hallucinated / clean)  # probes start at the base rate instead of 0.5
+    prior = math.log(positive_weight * hallucinated / clean)  # initial probes predict the base rate instead of 0.5
     reader = _Reader(states, chosen, torch.device(device), options.seed)
     mean, scale = _mean_and_scale(reader, train)
-    if options.kind == "linear" and options.objective == "response":  # the mean logit is the logit of the mean state
+    if options.kind == "linear" and options.objective == "response":  # mean logit = logit of mean state
         reader = _Reader(mean_states(states, np.r_[train, valid], chosen), chosen, torch.device(device), options.seed)
     runs = []
     for size in options.batch_sizes:
@@ -101,7 +101,7 @@ def fit(
 
 
 def _class_weights(labels: ProbeLabels, sequences: Indices, options: ProbeOptions, part: str) -> tuple[float, float]:
-    """Sum the weights of each class, clean first. Raises `InputError` if a class is missing."""
+    """Return the total weight of each class, clean first. Raises `InputError` if a class is missing."""
     label, weight = labels.items(sequences, options.objective)
     label, weight = label.astype(np.float64), weight.astype(np.float64)
     positive, negative = float(weight @ label), float(weight @ (1 - label))
@@ -117,7 +117,7 @@ def _class_weights(labels: ProbeLabels, sequences: Indices, options: ProbeOption
 
 
 class _Reader:
-    """Reads states to the device, group by group. A single group is kept there, because every epoch reads it."""
+    """Reads states to the device, group by group. If there is only one group, it stays there for all epochs."""
 
     def __init__(self, states: ActivationStates, sublayers: tuple[int, ...], device: torch.device, seed: int) -> None:
         self.states, self.sublayers, self.device, self.seed = states, sublayers, device, seed
@@ -144,16 +144,17 @@ class _Reader:
         return [part for part in parts if len(part)]
 
     def shuffled(self, part: Indices, random: np.random.Generator | None = None) -> Indices:
-        """Shuffle a part for reading: always the same way if it is the only group, or else by `random`."""
+        """Shuffle a part for reading. If it is the only group, the order is always the same, or else by `random`."""
         if self.single_group:
             return np.random.default_rng(self.seed).permutation(part)
         return part if random is None else random.permutation(part)
 
 
 def _mean_and_scale(reader: _Reader, train: Indices) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute mean and deviation of each number of the states over the training tokens, both (sublayers, width).
+    """Compute mean and standard deviation of each dimension of the states over the training tokens.
 
-    With these, states are standardised for training. This helps Adam and changes no optimum.
+    Both have the shape (sublayers, width). They standardise states for training, which helps Adam and changes no
+    optimum.
     """
     import torch
 
@@ -251,7 +252,7 @@ class _Run:
             self.weights.parts[name] -= self.rates[name] * step
 
     def _validate(self, valid: Indices, epoch: int) -> None:
-        """Remember each probe at its best, and drop sublayers none of whose probes improved for `patience` epochs."""
+        """Keep the best version of each probe. Drop sublayers without any gain for `patience` epochs."""
         import torch
 
         total, weight = np.zeros(self.weights.rates * len(self.active)), 0.0
@@ -283,10 +284,10 @@ class _Run:
 
 
 def _batches(count: int, size: int, random: np.random.Generator) -> Iterator[tuple[int, int]]:
-    """Yield batches as stretches (first, last) of the stored sequences, with a random offset, in random order.
+    """Yield batches as slices (first, last) of the stored sequences, with a random offset, in random order.
 
-    A batch is therefore one stretch of memory and need not be copied. Because of the offset, batches differ from epoch
-    to epoch.
+    A batch is therefore contiguous in memory and need not be copied. Because of the offset, batches differ between
+    epochs.
     """
     offset = int(random.integers(size)) if count > size else 0
     bounds = [0, *range(offset or size, count, size), count]
@@ -298,7 +299,7 @@ def _batches(count: int, size: int, random: np.random.Generator) -> Iterator[tup
 def _best_of_grid(
     runs: Sequence[_Run], sublayers: tuple[int, ...], options: ProbeOptions, mean: torch.Tensor, scale: torch.Tensor
 ) -> FittedProbes:
-    """Choose each sublayer's probe with the lowest validation loss, and convert it to the model's own states."""
+    """Choose each sublayer's probe with the lowest validation loss, and undo the standardisation of its states."""
     import torch
 
     losses = np.stack([run.loss for run in runs], 1)  # (sublayers, sizes, rates)
@@ -315,7 +316,7 @@ def _best_of_grid(
     best["projection"] = best["projection"] / scale[:, None].double()
     best["offset"] = best["offset"] - (best["projection"] @ mean[..., None].double())[..., 0]
     if options.kind == "pooling":
-        best["offset"][:, 1] = 0.0  # a constant in the attention changes nothing
+        best["offset"][:, 1] = 0.0  # softmax attention does not depend on a constant
     arrays = {name: part.float().cpu().numpy() for name, part in best.items()}
     rows = np.arange(len(sublayers))
     return FittedProbes(
@@ -353,7 +354,7 @@ def fit_ensemble(
         scores: The scores that the probes give to all sequences in `train` and `valid`.
         labels: The labels to predict.
         train: The sequences on which the probes were fitted.
-        valid: The sequences on which to decide when to stop.
+        valid: The sequences for early stopping.
         options: The hyper-parameters of the probes. The regression uses them, too.
 
     Returns:

@@ -1,7 +1,7 @@
 """Encode labelled cases as sequences for the model to read, with a label for each token and each response.
 
 If the sources of a response do not fit into the model, they are read in several windows, and each window is a sequence.
-The tokens of the response have the same labels in all windows, and their weight is divided among the windows.
+In all windows, the tokens of the response have the same labels, and their weight is divided by the number of windows.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from veridical_lab.models.encode import Encoded, encode
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedExamples:
-    """Examples as token sequences, for a model to read along the given response (teacher forcing).
+    """Examples as token sequences for teacher forcing: the model reads the given response.
 
     Attributes:
         examples: All examples.
         encoded: The sequences.
-        example_of: Which example each sequence is from, as an index. *Shape:* (sequences,)
-        skipped: A line for each example that has no sequence, which says why.
+        example_of: The index of the example of each sequence. *Shape:* (sequences,)
+        skipped: For each example without a sequence, a line with the reason.
     """
 
     examples: Sequence[Example]
@@ -39,11 +39,11 @@ class EncodedExamples:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """How many response tokens each sequence has, (sequences,)."""
+        """The number of response tokens of each sequence, (sequences,)."""
         return np.array([len(e.spans) for e in self.encoded], dtype=np.int64)
 
     def sequences_of(self, examples: Sequence[int]) -> NDArray[np.int64]:
-        """Find the sequences of some examples, all given as indices, in order."""
+        """Return the indices of the sequences of some examples, given by their indices, in order."""
         return np.flatnonzero(np.isin(self.example_of, np.asarray(examples, dtype=np.int64)))
 
 
@@ -61,8 +61,8 @@ def encode_examples(
         model: The language model to probe.
         examples: The labelled cases.
         template: The name of the template that turns a case into a text for the model.
-        max_tokens: A sequence may have at most this many tokens. Default: the model's context.
-        max_windows: Read at most this many windows over long sources. None for no limit.
+        max_tokens: The maximum number of tokens in a sequence. Default: the model's context length.
+        max_windows: The maximum number of windows over long sources. None for no limit.
 
     Returns:
         The sequences. Examples that have no response token or are too long are in `skipped`, with the reason.
@@ -93,10 +93,10 @@ def encode_examples(
 
 
 def with_token_consensus(example: Example, encoded: Encoded) -> Example:
-    """Replace gold by the token-by-token majority of the example's annotators (CH-Wang et al. 2024, §3.3).
+    """Replace gold by a majority vote of the annotators on each token (CH-Wang et al. 2024, §3.3).
 
-    A token is hallucinated if more than half of the annotators mark any part of it. Two annotators who mark different
-    halves of a token therefore agree. Examples with fewer than two annotators are not changed.
+    A token is hallucinated if more than half of the annotators mark any part of it. Annotators who mark different parts
+    of a token therefore agree. Examples with fewer than two annotators are not changed.
     """
     if len(example.annotations) < 2:
         return example

@@ -21,11 +21,11 @@ class ProbeOptions:
     Attributes:
         kind: "linear", "pooling" (attention pooling) or "mlp".
         objective: What a label applies to: a "token" or a whole "response".
-        learning_rates: Try these learning rates, above 0, all in the same training run.
-        batch_sizes: Try these batch sizes, in responses, each in its own training run.
+        learning_rates: The learning rates to try, above 0, all in the same training run.
+        batch_sizes: The batch sizes to try, in responses, each in its own training run.
         patience: Stop after this many epochs without a lower validation loss.
-        max_epochs: A training run has at most this many epochs.
-        hidden: How many hidden units an mlp has.
+        max_epochs: The maximum number of epochs of a training run.
+        hidden: The number of hidden units of an mlp.
         balanced: Whether both classes get the same total weight.
         seed: The random seed for the split by document, the batches and the initial weights.
     """
@@ -50,7 +50,7 @@ class ProbeOptions:
 
     @property
     def outputs(self) -> int:
-        """To how many numbers a probe projects a state."""
+        """The number of dimensions to which a probe projects a state."""
         return {"linear": 1, "pooling": 2}.get(self.kind, self.hidden)
 
 
@@ -59,18 +59,18 @@ class ProbeConfig:
     """Options that training and all analyses share.
 
     Attributes:
-        options: The hyper-parameters. The objective in them is replaced by each of `objectives`.
+        options: The hyper-parameters. Their objective is replaced by each of `objectives`.
         objectives: "token", "response" or both. Default: those that have labels in the data.
         template: The name of the template that turns a case into a text for the model.
         sublayers: The sublayers to probe. Default: all 2L.
-        max_tokens: The model reads at most this many tokens at once. Default: its context.
-        max_windows: The largest number of windows over long sources. None for no limit.
-        token_consensus: Whether to use the majority of annotators for each token of the model as gold, if the data have
+        max_tokens: The maximum number of tokens that the model reads at once. Default: its context length.
+        max_windows: The maximum number of windows over long sources. None for no limit.
+        token_consensus: Whether to use the annotators' majority vote on each model token as gold, if the data have
             annotations (see `with_token_consensus`).
         store: A folder to keep activations in. Default: activations are held in memory.
         store_dtype: "fp32", "bf16", "fp16", or "auto" (the model's).
-        memory: Hold at most this many bytes of activations at once.
-        device: Where to train probes.
+        memory: The maximum number of bytes of activations in memory at once.
+        device: The device on which to train probes.
         progress: Called with a line of text after each step.
     """
 
@@ -103,9 +103,9 @@ class TrainingConfig(ProbeConfig):
     Attributes:
         objectives: As in `ProbeConfig`, but both by default.
         select: Save an "ensemble" of all sublayers, or only the sublayer that is "best" on the validation part.
-        threshold_metric: Choose the threshold of token-level probes that is best for this metric on the validation
-            part: "token_f1" (F1 over white-space tokens) or "f1_sp".
-        stream: Whether to run the model again in every epoch instead of keeping its activations.
+        threshold_metric: The metric that the threshold of token-level probes maximises on the validation part:
+            "token_f1" (F1 over white-space tokens) or "f1_sp".
+        stream: Whether to run the model again in every epoch instead of storing its activations.
         calibrate: Whether to calibrate scores to probabilities on the validation part (needs the extra `stats`).
     """
 

@@ -36,7 +36,7 @@ from veridical_lab.probes.options import TrainingConfig
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedProbe:
-    """The artifact, and the probes of all sublayers for each objective, with their hyper-parameters and losses."""
+    """The artifact, and for each objective the probes of all sublayers with their hyper-parameters and losses."""
 
     artifact: Artifact
     fitted: dict[str, FittedProbes]
@@ -51,12 +51,12 @@ def train_probe(
 ) -> TrainedProbe:
     """Train probes on a model's hidden states with labelled cases.
 
-    The cases are split 70/10/20 by document (`datasets.split`, by the seed in the options). The test part is not used.
+    The cases are split 70/10/20 by document (`datasets.split`, with the seed of the options). The test part is unused.
 
     Args:
         model: The language model to probe.
         examples: The labelled cases.
-        config: How to train, and on which activations.
+        config: The options of training and activations.
         out: Where to save the artifact. Default: it is not saved.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Make the tables and figures of the four papers again, and show the papers' numbers beside ours.
+"""Reproduce the tables and figures of the four papers, and show the papers' numbers beside ours.
 
-For every table and data figure, a plan (`plans/PAPER.toml`) lists the commands of this program that make it. One
-version uses the paper's published data and models, and the other uses data and models that you have.
+For every table and data figure, a plan (`plans/PAPER.toml`) lists the commands of this program that reproduce it. One
+version uses the paper's published data and models. The other uses data and models that you have.
 """
 
 from veridical_lab.reproduce.plan import PAPERS, Exhibit, Plan, Version, load_plan

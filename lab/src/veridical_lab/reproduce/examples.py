@@ -1,4 +1,4 @@
-"""Choose examples from labelled data, for the tables of examples that papers print."""
+"""Choose examples from labelled data, for the example tables of papers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from veridical_lab.corrupt.argument_responses import composed
 from veridical_lab.datasets.topics import read_topics
 
 KINDS = ("marked", "changed", "annotators", "topics")
-"""Responses with marks, sources that were changed, what single annotators marked, and topics by part of the split."""
+"""Responses with marked spans, changed sources, marks of single annotators, and topics by part of the split."""
 
 _MOST = 6
 _LENGTH = 240

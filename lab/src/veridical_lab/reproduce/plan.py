@@ -1,4 +1,4 @@
-"""Load the plan of a paper: its tables and figures, the commands that make them, and where to find our numbers."""
+"""Load the plan of a paper: its tables and figures, the commands that reproduce them, and the places of our results."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PAPERS: Mapping[str, str] = {
 """The papers by name."""
 
 VERSIONS = ("published", "local")
-"""The paper's own data and models, or those at hand."""
+"""Use the paper's own data and models, or your own."""
 
-_OF_CELLS = ("file", "columns", "value", "scale")  # "columns": those that a row has; without it, all
+_OF_CELLS = ("file", "columns", "value", "scale")  # "columns" are the columns of a row; without it, all columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +40,19 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a paper's table, and how to find our figure for it.
+    """A cell of a paper's table, and where to find our result for it.
 
-    Our figure is in a JSON document in one of the files that `file` matches, in a folder of results. `where` says which
+    Our result is in a JSON document in one of the files that match `file`, in a folder of results. `where` selects the
     document.
 
     Attributes:
         row: The row of the paper's table.
         column: The column of the paper's table.
-        printed: The paper's figure, or None if the paper prints no figure here.
+        printed: The paper's value, or None if the paper prints no value here.
         file: Patterns of file names, separated by |.
-        where: Fields of the document, as paths with dots, each with a regular expression that its value must match.
-        value: The path of the figure in the document.
-        scale: Multiply our figure by this number to get the paper's unit.
+        where: Conditions on the document: paths of fields, with dots, each with a regular expression for the value.
+        value: The path of the result in the document.
+        scale: The factor that converts our result to the paper's unit.
     """
 
     row: str
@@ -72,11 +72,11 @@ class Version:
         needs: The data and models that the commands need: "data:NAME" (a folder or file), "model:NAME" and "chat" (a
             server with chat models).
         steps: The commands, in order.
-        cells: The cells of the table, and where the commands put our figures for them.
-        examples: For a table of examples, the labelled data to take them from: "KIND SET:PATH".
+        cells: The cells of the table, with the places of our results.
+        examples: For a table of examples, the source of the labelled data: "KIND SET:PATH".
         plot: The picture that the last step makes in the folder of results, or None.
-        differs: What is different from the paper's set-up.
-        missing: Rows and columns of the paper's table for which there is no figure, and why.
+        differs: The differences from the paper's set-up.
+        missing: Rows and columns of the paper's table without a result, and why.
     """
 
     needs: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """A table or figure of a paper, with its name ("table 1"), title and metric, and the ways to make it."""
+    """A table or figure of a paper, with its name ("table 1"), title and metric, and its versions."""
 
     name: str
     title: str
@@ -100,7 +100,7 @@ class Exhibit:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All tables and figures of a paper that can be made again."""
+    """All reproducible tables and figures of a paper."""
 
     paper: str
     exhibits: tuple[Exhibit, ...]

@@ -1,7 +1,7 @@
-"""Run the commands of a plan, find the figures that they give, and compare these with the paper's.
+"""Run the commands of a plan, collect the results, and compare them with the paper's.
 
-You can stop a long reproduction and start it again. A command that has run to its end in the same form is not run
-again, and an interrupted command continues from its own files.
+You can stop a long reproduction and start it again. A completed command is not run again unless it has changed, and an
+interrupted command continues from its own files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MODEL = re.compile(r"\{model:([^{}]+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Reproduced:
-    """A figure of the paper and ours as (value, low, high), either of which may be None, with our command and date."""
+    """A value of the paper and ours as (value, low, high), either of which may be None, with our command and date."""
 
     row: str
     column: str
@@ -43,26 +43,26 @@ class Reproduced:
 
     @property
     def difference(self) -> float | None:
-        """Our figure minus the paper's."""
+        """Our value minus the paper's."""
         return None if self.ours is None or self.printed is None else self.ours[0] - self.printed
 
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """A table or figure, reproduced as far as possible.
+    """A table or figure, as far as it could be reproduced.
 
     Attributes:
         paper: The name of the paper.
         exhibit: The name of the table or figure.
         title: The title of the table or figure.
-        metric: The metric of its figures.
+        metric: The metric of its values.
         data: "published" or "local".
         status: The state of the reproduction, one of `STATUSES`.
-        cells: The figures.
-        examples: Examples, for tables of examples.
+        cells: The values.
+        examples: The examples, for tables of examples.
         plot: The path of the picture, or None.
-        commands: The commands that make the table or figure.
-        differs: What is different from the paper's set-up.
+        commands: The commands that reproduce the table or figure.
+        differs: The differences from the paper's set-up.
         notes: What is missing or failed, and why.
     """
 
@@ -81,7 +81,7 @@ class Reproduction:
 
 
 def run_command(arguments: Sequence[str]) -> tuple[int, str]:
-    """Run this program in a separate process, which shows its progress. Return exit code and standard output."""
+    """Run this program in a separate process that shows its progress. Return exit code and standard output."""
     command = [sys.executable, "-m", "veridical", *arguments]
     ended = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=False)
     return ended.returncode, ended.stdout
@@ -89,13 +89,13 @@ def run_command(arguments: Sequence[str]) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Where data, models and results are, and how commands are run.
+    """The locations of data, models and results, and the way to run commands.
 
     Attributes:
         data: The folder with the data sets.
-        models: The folder with the models. A model that is not there is loaded from the hub by its name.
+        models: The folder with the models. A model that is missing there is loaded from the hub by its name.
         out: The folder for results.
-        rows: Folders of earlier results. Figures that are there are not measured again.
+        rows: Folders of earlier results, which are not measured again.
         run: Runs a command, and returns its exit code and standard output.
         progress: Called with a line of text before each command.
     """
@@ -108,7 +108,7 @@ class Setting:
     progress: Callable[[str], None] = field(default=lambda line: None)
 
     def model(self, name: str) -> str | None:
-        """Find a model. Return its folder, or its name if the hub may be used, or else None."""
+        """Find a model. Return its folder, or its name if the hub may be used, or None if neither is possible."""
         folder = self.models / name.rpartition("/")[2]
         if folder.is_dir():
             return str(folder)
@@ -116,13 +116,13 @@ class Setting:
         return None if offline or "/" not in name else name
 
     def filled(self, text: str) -> str:
-        """Fill in the placeholders of a text. A model without a folder on this machine is filled in by its name."""
+        """Fill in the placeholders of a text. A model that is not on this machine is filled in by its name."""
         text = _MODEL.sub(lambda match: self.model(match[1]) or match[1], text)
         return text.replace("{data}", str(self.data)).replace("{out}", str(self.out))
 
 
 def missing_needs(version: Version, setting: Setting) -> list[str]:
-    """List what a version needs and this machine does not have."""
+    """List the needs of a version that this machine lacks."""
     missing = []
     for need in version.needs:
         kind, _, name = need.partition(":")
@@ -136,19 +136,19 @@ def missing_needs(version: Version, setting: Setting) -> list[str]:
 
 
 def commands_of(version: Version, setting: Setting) -> tuple[str, ...]:
-    """Write the commands of a version as lines for a shell."""
+    """Format the commands of a version as lines for a shell."""
     return tuple(f"veridical {setting.filled(step.run)}" for step in version.steps)
 
 
 def reproduce(paper: str, exhibit: Exhibit, data: str, setting: Setting, *, measure: bool = True) -> Reproduction:
-    """Reproduce a table or figure: run its commands unless its figures exist already, and collect the figures.
+    """Reproduce a table or figure: run its commands unless its results already exist, and collect the results.
 
     Args:
         paper: The name of the paper.
         exhibit: The table or figure.
         data: "published" or "local".
         setting: Where data, models and results are.
-        measure: Whether to run commands, or only read earlier results.
+        measure: Whether to run commands, or to read only earlier results.
     """
     version = exhibit.versions[data]
     notes = [f"{name}: {why}" for name, why in (version.missing or {}).items()]
@@ -200,7 +200,7 @@ def reproduce(paper: str, exhibit: Exhibit, data: str, setting: Setting, *, meas
 
 
 def _needed(version: Version, wanted: Sequence[Cell]) -> list[Step]:
-    """Choose the steps that make the wanted figures and the picture, and the steps whose results those read."""
+    """Return the steps that make the wanted results and the picture, and the steps on whose results these depend."""
     if not version.cells:
         return list(version.steps)
     files = {pattern for cell in wanted for pattern in cell.file.split("|")}
@@ -214,7 +214,7 @@ def _needed(version: Version, wanted: Sequence[Cell]) -> list[Step]:
 
 
 def _done(setting: Setting, run: str, makes: str) -> bool:
-    """Check whether a command has run to its end in the same form, and what it made is still there."""
+    """Return whether exactly this command was completed, and its output still exists."""
     path = setting.out / _DONE
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
     ran = {json.loads(line)["run"] for line in lines if line.endswith("}")}
@@ -232,7 +232,7 @@ def _figures(cells: Sequence[Cell], folders: Sequence[Path]) -> list[Reproduced]
 
 
 def find(cell: Cell, folders: Sequence[Path]) -> Reproduced:
-    """Find the figure of a cell. If several documents have it, the last document of the last such folder is used."""
+    """Find our result for a cell. If several documents have it, the last document of the last folder is used."""
     latest = Reproduced(cell.row, cell.column, cell.printed, None)
     for folder in folders:
         patterns = cell.file.split("|") if folder.is_dir() else ()
@@ -248,7 +248,7 @@ def find(cell: Cell, folders: Sequence[Path]) -> Reproduced:
 
 
 def _documents(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the JSON objects of a file, which has a single one or one in each line."""
+    """Yield the JSON objects in a file, which contains one object, or one in each line."""
     text = path.read_text("utf-8")
     try:
         whole = json.loads(text)
@@ -257,13 +257,13 @@ def _documents(path: Path) -> Iterator[Mapping[str, Any]]:
             try:
                 yield json.loads(line)
             except ValueError:
-                continue  # a line that is being written
+                continue  # an incomplete line
     else:
         yield whole
 
 
 def _at(document: Any, path: str) -> Any:
-    """Look up a path of names, indices of list items, and name=value for the list item with this value."""
+    """Look up a path of names, list indices, and name=value for the list item with this value."""
     for part in path.split("."):
         name, equals, value = part.partition("=")
         if isinstance(document, Mapping):
@@ -278,7 +278,7 @@ def _at(document: Any, path: str) -> Any:
 
 
 def _measured(value: Any, scale: float) -> tuple[tuple[float, float | None, float | None] | None, int | None]:
-    """Read a figure from a number, from [value, low, high], or from an object with these names and n."""
+    """Read a result from a number, from [value, low, high], or from an object with these names and n."""
     n = None
     if isinstance(value, Mapping):
         n = value.get("n")

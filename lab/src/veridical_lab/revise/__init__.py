@@ -1,1 +1,1 @@
-"""Revisions that only the laboratory needs, for answers with several perspectives and for studies."""
+"""Revision methods only for the laboratory: for answers with several perspectives, and for studies."""

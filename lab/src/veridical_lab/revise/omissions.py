@@ -1,7 +1,7 @@
-"""Add omitted sources to a response, each as a sentence in the paragraph about its perspective.
+"""Add omitted sources to a response, each as a sentence in the passage on its perspective.
 
-No model is used: the new sentences consist of the sources' own words and fixed phrases. The new text is judged again,
-and kept only if it leaves out less and has no more unsupported text.
+No model is used. The new sentences consist of the sources' own words and fixed phrases. The new text is judged again,
+and kept only if it omits less and has no more unsupported text.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ def put_in(
     passages: Sequence[Mapping[str, Span]] = (),
     threshold: float | Mapping[str, float] | None = None,
 ) -> list[Revised]:
-    """Insert the sources that must be covered but are left out. Return one result for each case, in order.
+    """Insert the sources that must be covered but are omitted. Return one result for each case, in order.
 
-    A source is left out if the omitted proportion of its content words reaches the threshold of coverage. The source is
-    then added to the end of the passage on its perspective. If you do not pass this passage, the paragraph with most
-    words from the other sources of the perspective is used.
+    A source is omitted if the omitted proportion of its content words reaches the threshold of coverage. The source is
+    then added to the end of the passage on its perspective. If the place of this passage is not given, the source is
+    added to the paragraph with most words from the other sources of the perspective.
 
     Args:
         cases: The cases whose responses to complete.
         detector: Judges each response before and after the insertion.
-        passages: For each case, where the passage on each perspective is in the response. Empty if this is not known.
-        threshold: Flag from this score in [0, 1], given for all levels or by level. Default: the detector's own
+        passages: For each case, the span of each perspective's passage in the response. Empty if unknown.
+        threshold: The lowest score in [0, 1] that is flagged, for all levels or by level. Default: the detector's own
             thresholds, or 0.5.
 
     >>> from veridical.detectors import load_detector
@@ -84,7 +84,7 @@ def put_in(
 
 
 def _edits(case: Case, judgement: Judgement, thresholds: Thresholds, passages: Mapping[str, Span]) -> tuple[Edit, ...]:
-    """Make one insertion for each passage to which omitted sources belong, in order."""
+    """Make one insertion for each passage that lacks sources, in order."""
     missing = left_out(case, judgement, thresholds)
     by_place: dict[int, list[Source]] = {}
     for source in missing:
@@ -103,7 +103,7 @@ def _edits(case: Case, judgement: Judgement, thresholds: Thresholds, passages: M
 
 
 def _end(case: Case, source: Source, left_out: Sequence[Source]) -> int:
-    """Find the end of the paragraph that has most stems of the perspective's sources, the last of several such."""
+    """Return the end of the paragraph with most stems of the perspective's sources. Of several, the last counts."""
     like = [s.text for s in case.sources if s.perspective == source.perspective and s not in left_out] or [source.text]
     wanted = _stems(" ".join(like))
     paragraphs = list(_PARAGRAPH.finditer(case.response))
@@ -118,7 +118,7 @@ def _stems(text: str) -> set[str]:
 
 
 def _sentence(source: Source) -> str:
-    """Write a source as a sentence. If the source has a perspective, the sentence presents it as somebody's view."""
+    """Format a source as a sentence. If it has a perspective, the sentence presents it as somebody's view."""
     text = " ".join(source.text.split())
     ended = text if text[-1:] in ".!?…" else f"{text}."
     if source.perspective is None:
@@ -128,7 +128,7 @@ def _sentence(source: Source) -> str:
 
 
 def _problem(case: Case, before: Judgement, new: Case, after: Judgement, thresholds: Thresholds) -> str | None:
-    """Say why the new text is not better, or return None if it is."""
+    """Return the reason why the new text is not better, or None if it is."""
     if after.omission is None or (before.omission is not None and after.omission >= before.omission):
         old, now = ("–" if j.omission is None else f"{j.omission:.3f}" for j in (before, after))
         return f"no less is left out: omission {old} before, {now} after"

@@ -19,9 +19,9 @@ def revise_unfiltered(
     Args:
         cases: The cases whose responses to revise.
         reviser: Proposes the edits.
-        judgements: The judgements of the cases. A response in which they find nothing unsupported is not changed. Pass
+        judgements: The judgements of the cases. Responses without unsupported parts are not changed. Pass
             None for a reviser that finds errors itself, such as `SelfCorrection`, so that it revises every case.
-        thresholds: A statement counts as unsupported from these scores.
+        thresholds: The lowest scores at which a statement counts as unsupported, by level.
     """
     before = judgements or [Judgement(case.id, reviser.name, judged=()) for case in cases]
     all_progress = [

@@ -1,1 +1,1 @@
-"""Let models write texts from sources, and turn the texts into cases."""
+"""Generate texts from sources with models, and turn the texts into cases."""

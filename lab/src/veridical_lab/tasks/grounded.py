@@ -1,8 +1,8 @@
-"""Let a model write texts from sources: summaries, dialogue, and descriptions of data.
+"""Generate texts from sources with a model: summaries, dialogue, and descriptions of data.
 
 The tasks are those of CH-Wang et al. 2024, §3. Prompts are named templates (`inference/template.py`), so that detectors
-can read a response after the same prompt that produced it. A response has no labels until people label it, or until a
-detector does so under its own name.
+can read a response after the same prompt that produced it. A response has no labels until people or a detector label
+it, under their own names.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UNLABELLED = "nobody"  # the annotator's name in the gold of an unlabelled respo
 
 @dataclass(frozen=True, slots=True)
 class GroundedTask:
-    """A task, with its usual template, and with what ends a response.
+    """A task, with its default template and the end of a response.
 
     A response ends after this many `sentences`, or at a line break if the number is None.
     """
@@ -40,13 +40,13 @@ class GroundedTask:
     max_tokens: int
 
     def ends(self, text: str) -> bool:
-        """Check whether the text so far contains the whole response."""
+        """Return whether the text so far contains the whole response."""
         if self.sentences is None:
             return "\n" in text
         return len(sentences(text)) > self.sentences
 
     def cut(self, text: str) -> str:
-        """Cut a text to where the response ends, and remove white space around the response."""
+        """Cut a text at the end of the response, and remove white space around the response."""
         if self.sentences is None:
             return text.partition("\n")[0].strip()
         first = sentences(text)[: self.sentences]
@@ -75,7 +75,7 @@ def find_task(name: str) -> GroundedTask:
 
 
 def inputs_of(examples: Iterable[Example], template: str, *, sample: int | None = None, seed: int = 0) -> list[Example]:
-    """Make inputs from examples: their cases with a prompt instead of a response, each prompt only once.
+    """Make inputs from examples: their cases with a prompt instead of a response, without duplicate prompts.
 
     If several examples have the same prompt, only the first example is used (E2E has about eight references for each
     set of attributes). Groups and annotations are dropped, because they are about the old response.
@@ -83,7 +83,7 @@ def inputs_of(examples: Iterable[Example], template: str, *, sample: int | None 
     Args:
         examples: The labelled examples.
         template: The name of a prompt template.
-        sample: How many inputs to draw. They keep their order. Default: all inputs.
+        sample: The number of inputs to draw. They keep their order. Default: all inputs.
         seed: The random seed of the sample.
 
     Raises:
@@ -114,11 +114,11 @@ def _unlabelled(case: Case, note: str) -> Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How to write responses. CH-Wang et al. 2024, §3.1, sample from the two likeliest tokens at temperature 1.
+    """Options for writing responses. CH-Wang et al. 2024, §3.1, sample from the two likeliest tokens at temperature 1.
 
     If `template` or `max_tokens` is None, that of the task is used. A prompt has at most `max_prompt` tokens, or as
-    many as the model can read if this is None. Sources that do not fit are cut at their end in prompt and case if
-    `shorten` is set. Otherwise, the input is skipped.
+    many as the model can read if `max_prompt` is None. If `shorten` is set, sources that do not fit are truncated in
+    prompt and case. Otherwise, the input is skipped.
     """
 
     task: GroundedTask
@@ -137,24 +137,24 @@ class Writing:
 
     @property
     def tokens(self) -> int:
-        """A response has at most this many tokens."""
+        """The maximum number of tokens of a response."""
         return self.max_tokens or self.task.max_tokens
 
     def id_of(self, given: Example, writer: str) -> str:
-        """Make the id for the response to an input by the model called `writer`."""
+        """Return the id for the response to an input by the model called `writer`."""
         return f"{given.case.id}/{writer}/{self.seed}"
 
     def groups(self, writer: str) -> dict[str, str]:
-        """Make the groups for responses by the model called `writer`."""
+        """Return the groups for responses by the model called `writer`."""
         drawn = f"k={self.top_k}, temperature={self.temperature:g}"
         return {"task": self.task.name, "model": writer, "prompt": self.prompt, "drawn": drawn}
 
 
 def write(model: LocalModel, given: Sequence[Example], writing: Writing, *, name: str = "model") -> list[Example | str]:
-    """Let a model respond to inputs in one batch.
+    """Generate responses to inputs in one batch.
 
-    For each input, the result is an example, or why there is no response. The case keeps the prompt that produced the
-    response, and its gold judges nothing. `name` is the model's name in ids and groups.
+    The result for each input is an example, or the reason why there is no response. The case keeps the prompt, and its
+    gold judges nothing. `name` is the model's name in ids and groups.
     """
     outcomes: list[Example | str] = []
     ready: list[tuple[int, Example, list[int]]] = []
@@ -218,7 +218,7 @@ def _encoded(model: LocalModel, case: Case, template: Template, limit: int) -> l
 
 
 def label_responses(examples: Sequence[Example], detector: Detector, thresholds: Thresholds) -> Iterator[Example]:
-    """Label examples with what a detector flags at `thresholds`, under the detector's name."""
+    """Label examples with the spans that a detector flags at `thresholds`, under the detector's name."""
     judgements = judge(detector, [example.case for example in examples])
     for example, judgement in zip(examples, judgements, strict=True):
         marks = tuple(replace(v, score=1.0) for v in flagged(judgement, decide(example.case, judgement, thresholds)))

@@ -1,8 +1,9 @@
 """Write cited summaries of research papers, and measure how often they hallucinate.
 
 This follows George and Stuhlmüller 2023, §3 and §4. A question with abstracts (`datasets.fave.read_questions`) becomes
-a prompt (A.2), and the answer becomes a `Case`. `study` lets every generator write summaries and revise them after
-every critic, lets every judge count hallucinations (Table 3), and averages over critics and judges (Table 2).
+a prompt (A.2), and the answer becomes a `Case`. In a `study`, every generator writes summaries and revises them by the
+feedback of every critic. Every judge counts hallucinations (Table 3), and means are taken over critics and judges
+(Table 2).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from veridical_lab.revise.unfiltered import revise_unfiltered
 from veridical_lab.tasks.prevalence import Audit, JudgedSummaries, Prevalence, mean_prevalence
 
 SELF_CORRECTION = "self-correction"
-"""The critic in a row if the generator revised its summaries by its own feedback (§4.1)."""
+"""The critic in a row about revisions by the generator's own feedback (§4.1)."""
 
 MEAN = "mean"
 """The critic or judge in a row that averages over all of them (Table 2)."""
@@ -51,7 +52,7 @@ def summary_request(question: Case, *, max_tokens: int = 1024) -> Request:
 
 
 def summarise_paper(model: ChatModel, questions: Sequence[Case], *, max_tokens: int = 1024) -> list[Case | Failure]:
-    """Let a model write a summary for each question. Return cases with the summaries, or why there is none.
+    """Write a summary for each question with a model. Return cases with the summaries, or why there is none.
 
     The case keeps the prompt. A summary that was cut at `max_tokens` counts as a failure.
     """
@@ -69,7 +70,7 @@ def summarise_paper(model: ChatModel, questions: Sequence[Case], *, max_tokens: 
 
 
 def cited_claims(model: ChatModel, *, method: Literal["yes_no", "cot", "critique"] = "cot") -> Verify:
-    """Build the check of §3.2, in which a model checks each sentence against the abstracts that the sentence cites."""
+    """Make the check of §3.2: a model compares each sentence with the abstracts that the sentence cites."""
     return Verify(LLMChecker(model, method=method), citations=CitationPolicy(uncited="skip"))
 
 
@@ -79,11 +80,11 @@ class StudyRow:
 
     Attributes:
         generator: The model that wrote and revised the summaries.
-        critic: The critic after whose critiques the summaries were revised: a name, `SELF_CORRECTION` or `MEAN`. None
-            if they were not revised.
+        critic: The critic whose feedback was used for revision: a name, `SELF_CORRECTION` or `MEAN`. None for
+            unrevised summaries.
         judge: The judge that counted hallucinations: a name, or `MEAN`.
-        prevalence: The figures of the row.
-        questions: How many questions there were, with or without a summary.
+        prevalence: The estimates of the row.
+        questions: The number of questions, with or without a summary.
         data_hash: A hash of the questions with their abstracts.
         command: The command that made the row.
         date: The date, as YYYY-MM-DD.
@@ -118,15 +119,15 @@ class Study:
 
 @dataclass(frozen=True, slots=True)
 class StudyOptions:
-    """How to make a study.
+    """Options for a study.
 
     Attributes:
         self_correction: Whether each generator also revises all its summaries by its own feedback (A.4.1, A.5).
         only_better: Whether to keep a revision only if the critic finds it better and nothing supported is lost. The
             paper keeps all revisions.
-        rounds: How many attempts to make at each revision, 1 to 10. More than one needs `only_better`.
-        threshold: A claim counts as unsupported from this score, in (0, 1].
-        audits: How far each judge can be trusted, by the judge's name.
+        rounds: The number of attempts at each revision, 1 to 10. More than one needs `only_better`.
+        threshold: The lowest score at which a claim counts as unsupported, in (0, 1].
+        audits: The audit of each judge, by the judge's name.
         seed: The random seed of the bootstrap.
         command: The command to record in the rows.
         progress: Called before each step with the name of the step, the number of steps done, and the number of all
@@ -160,7 +161,7 @@ def study(
     judges: Sequence[SummaryJudge],
     options: StudyOptions | None = None,
 ) -> Study:
-    """Let each judge count hallucinations in every generator's summaries, before and after revision.
+    """Count hallucinations in every generator's summaries with each judge, before and after revision.
 
     Summaries are revised once for each critic. A critic that is a chat model writes a critique of each sentence with a
     citation (A.3.1), and the generator revises its own summary in a follow-up turn (A.3.2). A judge that is a chat
@@ -235,7 +236,7 @@ def _judged(
     options: StudyOptions,
     step: Callable[[str], None],
 ) -> Iterator[_Judged]:
-    """Let each judge judge each set of texts, and yield the results with generator, critic and judge."""
+    """Judge each set of texts with each judge, and yield the results with generator, critic and judge."""
     texts: list[tuple[str, str | None, Sequence[Case]]] = []
     for generator, cases in summaries.items():
         texts.append((generator, None, cases))

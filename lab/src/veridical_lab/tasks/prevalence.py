@@ -1,4 +1,4 @@
-"""Estimate how often summaries hallucinate, from the reports of a judge, and adjust this by an audit of the judge.
+"""Estimate the prevalence of hallucinations in summaries from a judge's reports, corrected by an audit of the judge.
 
 This follows George and Stuhlmüller 2023, §3.3, §3.4 and Table 2.
 """
@@ -25,14 +25,14 @@ from veridical.workflows.revise.statements import statements_of
 class Audit:
     """The result of an audit, in which people check a judge's reports. A report is a claim that the judge flags.
 
-    The paper's audit (§3.4) is `Audit(66, 100)`, because people agreed with 66 % of the reports, and with the judge on
-    every claim that it called supported.
+    The paper's audit (§3.4) is `Audit(66, 100)`: people agreed with 66 % of the reports, and with the judge on every
+    claim that it called supported.
 
     Attributes:
-        right: How many of the `flagged` claims are hallucinated according to people.
-        flagged: How many claims that the judge reported were checked by people.
-        found: How many of the `true` hallucinations the judge reported.
-        true: How many hallucinations people know of. If 0, recall is assumed to be 1.
+        right: The number of `flagged` claims that are hallucinated according to people.
+        flagged: The number of the judge's reports that people checked.
+        found: The number of `true` hallucinations that the judge reported.
+        true: The number of hallucinations that people know of. If 0, recall is assumed to be 1.
     """
 
     right: int
@@ -71,18 +71,18 @@ class JudgedSummaries:
 
 @dataclass(frozen=True, slots=True)
 class Prevalence:
-    """How often summaries hallucinate, according to a judge.
+    """The prevalence of hallucinations in summaries, according to a judge.
 
     Attributes:
-        summaries: How many summaries could be judged.
-        claims: How many claims of these summaries were judged.
-        per_summary: How many hallucinations a summary has on average.
-        share: The proportion of summaries with any hallucination, in [0, 1].
+        summaries: The number of summaries that could be judged.
+        claims: The number of judged claims in these summaries.
+        per_summary: The mean number of hallucinations per summary.
+        share: The proportion of summaries with at least one hallucination, in [0, 1].
         per_summary_adjusted: `per_summary`, adjusted by the audit. None if there was no audit.
         share_adjusted: `share`, adjusted by the audit. None if there was no audit.
-        unjudged: How many summaries could not be judged at all. They are left out of all figures.
-        skipped: How many sentences of the other summaries were not judged (the paper leaves out sentences without a
-            citation).
+        unjudged: The number of summaries that could not be judged at all. They are left out of all estimates.
+        skipped: The number of sentences of the other summaries that were not judged (the paper leaves out sentences
+            without a citation).
     """
 
     summaries: int
@@ -98,23 +98,23 @@ class Prevalence:
 def mean_prevalence(
     groups: Sequence[JudgedSummaries], *, threshold: float = DEFAULT_THRESHOLD, resamples: int = 1000, seed: int = 0
 ) -> Prevalence:
-    """Estimate how many hallucinations a summary has, and how many summaries have any, with bootstrap intervals.
+    """Estimate the hallucinations per summary and the share of summaries with any, with bootstrap intervals.
 
     For adjusted values, each report counts as precision / recall hallucinations. A summary with k reports has any
-    hallucination with probability 1 - (1 - precision)^k, in which hallucinations that the judge missed are not
-    included. The intervals of adjusted values include the uncertainty of the audit, because its counts are drawn again
+    hallucination with probability 1 - (1 - precision)^k. This probability ignores hallucinations that the judge
+    missed. The intervals of adjusted values include the uncertainty of the audit, because its counts are drawn again
     for each sample.
 
-    Several groups of summaries for the same questions give the mean, as in Table 2 over critics and judges. Then
-    `summaries` is the number of questions, and `claims`, `unjudged` and `skipped` are totals over all groups. The
-    bootstrap draws the same questions for every group. Cases with the same id are about the same question. The result
-    has adjusted values only if every group has an audit. Groups with the same `Audit` object get the same counts when
-    the audit is drawn again.
+    If there are several groups of summaries for the same questions, the estimates are means over groups, as in Table 2
+    over critics and judges. Then `summaries` is the number of questions, and `claims`, `unjudged` and `skipped` are
+    totals over all groups. The bootstrap draws the same questions for every group. Cases with the same id are about the
+    same question. The result has adjusted values only if every group has an audit. Groups with the same `Audit` object
+    get the same counts when the audit is drawn again.
 
     Args:
         groups: The groups of summaries.
-        threshold: A claim counts as hallucinated from this score.
-        resamples: How many bootstrap samples of questions to draw.
+        threshold: The lowest score at which a claim counts as hallucinated.
+        resamples: The number of bootstrap samples of questions.
         seed: The random seed of the bootstrap.
     """
     counts: dict[tuple[str, int], dict[int, int]] = {}  # by question, then by group
@@ -164,7 +164,7 @@ class _DrawnAudits:
         )
 
     def rate(self, again: bool) -> Floats:
-        """Return how many hallucinations a report stands for: precision / recall."""
+        """Return the estimated number of hallucinations per report: precision / recall."""
 
         def recall(audit: Audit) -> float:
             if not again or not audit.true:

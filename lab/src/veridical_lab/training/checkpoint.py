@@ -1,4 +1,4 @@
-"""Save the state of a training to a folder, so that the same training can resume."""
+"""Save checkpoints of a training run, and resume the run from them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Tensors = dict[str, "torch.Tensor"]
 
 
 class TrainingStopped(InputError):
-    """Raised if a training was asked to stop before its last step. The checkpoint is kept."""
+    """Raised when training stops early because the caller asked for it. The checkpoint is kept."""
 
 
 @dataclass(slots=True)
 class Reached:
-    """How far a training has come.
+    """The progress of a training run.
 
     Attributes:
-        step: How many steps were taken.
-        without_gain: How many evaluations there were since the best one.
+        step: The number of steps taken.
+        without_gain: The number of evaluations since the best one.
         best: The best validation figure so far, or None if nothing was measured yet.
         history: The figures of all evaluations.
-        passes: How many batches each pass over the data has, for all passes that have begun.
+        passes: The number of batches in each pass over the data, for all passes that have begun.
     """
 
     step: int = 0
@@ -81,7 +81,7 @@ def save_checkpoint(
 def resume_checkpoint(
     folder: Path, training: str, parameters: int
 ) -> tuple[Reached, dict[str, Tensors], list[Tensors]] | None:
-    """Read a checkpoint: progress, sets of weights, and the state of `parameters` parameters in the optimiser.
+    """Read a checkpoint: the progress, the sets of weights, and the optimiser's state for `parameters` parameters.
 
     Return None if there is no checkpoint.
 

@@ -1,8 +1,8 @@
-"""Train classifiers of hallucination and of coverage: a soft prompt, LoRA, a head, or all weights.
+"""Train hallucination and coverage classifiers by tuning a soft prompt, LoRA weights, a head, or all weights.
 
 This follows Chang et al. 2024, §3.3 and appendix B. The loss is the cross-entropy of the softmax over the two labels,
-and this softmax is also the score in judging. Random numbers depend only on the seed and the step, so an interrupted
-training resumes with identical results.
+and the detector uses the same softmax as its score. Random numbers depend only on the seed and the step, so an
+interrupted run resumes with identical results.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 LEARNING_RATES: Mapping[str, float] = {"prompt": 0.1, "lora": 1e-3, "head": 1e-3, "full": 5e-5}
 """The highest learning rate of each method, by default."""
 
-_SPREAD = 0.2  # a batch is drawn from this share of a class, neighbours by length
+_SPREAD = 0.2  # a batch comes from a window of this fraction of each class, sorted by length
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +48,16 @@ class ClassifierTraining:
 
     Attributes:
         classifier: What the classifier judges, how it is tuned, and what it reads.
-        learning_rate: The highest learning rate. The rate rises to it over `warmup` steps and then falls to 0. Default:
+        learning_rate: The peak learning rate. The rate rises to it over `warmup` steps and then falls to 0. Default:
             depends on the method (`LEARNING_RATES`).
         warmup: The learning rate rises for this many steps, at most half of all steps.
-        steps: Train for at most this many steps.
-        batch: Train on this many parts in each step, half of them with an error.
-        evaluate_every: Take this many steps between two evaluations on the validation part.
+        steps: The maximum number of steps.
+        batch: The number of parts in each step, half of them with an error.
+        evaluate_every: The number of steps between two evaluations on the validation part.
         patience: Stop after this many evaluations without a better result.
-        validation_examples: Use at most this many validation examples.
-        criterion: Choose thresholds that are best by this criterion (`metrics.thresholding.CRITERIA`).
-        bf16: Whether to multiply matrices in bf16 if weights are in fp32 and the device has bf16.
+        validation_examples: The maximum number of validation examples.
+        criterion: The criterion by which thresholds are chosen, one of `metrics.thresholding.CRITERIA`.
+        bf16: Whether to compute matrix products in bf16 if weights are in fp32 and the device supports bf16.
         seed: The random seed for the initial tuned weights and the batches.
     """
 
@@ -97,10 +97,10 @@ def train_classifier(
     Args:
         model: The base model. It is not changed.
         train: The examples to learn from.
-        validation: The examples on which to decide when to stop, and to fit calibration and thresholds.
+        validation: The examples for early stopping, calibration and thresholds.
         options: How to train.
         out: The folder to write.
-        **running: `checkpoint_minutes` (the minutes between checkpoints), `stop` (asked after each step; if it returns
+        **running: `checkpoint_minutes` (the minutes between checkpoints), `stop` (called after each step; if it returns
             true, a checkpoint is saved and training ends) and `progress` (called with lines of text).
 
     Raises:
@@ -119,7 +119,7 @@ def train_classifier(
 class _Item:
     """A part of a case with its label (1: an error, NaN: unknown) and the number of its example.
 
-    Training reads only the `learned` readings: those that gold names as support of the part, or else all.
+    Training uses only the `learned` readings: those that gold names as evidence for the part, or all if it names none.
     """
 
     encoded: tuple[EncodedPart, ...]
@@ -133,7 +133,7 @@ class _Item:
 
 
 class _Training(TrainingLoop):
-    """One training, with its data and its network."""
+    """A training run with its data and its network."""
 
     def __init__(
         self,
@@ -234,7 +234,7 @@ class _Training(TrainingLoop):
         return loss, sum(len(reading.ids) for item in items for reading in item.learned)
 
     def judged(self) -> dict[str, NDArray[np.float64]]:
-        """Score validation examples ("whole") and their parts. Return rows (label, margin), only with known labels."""
+        """Score the validation examples ("whole") and their parts. Return (label, margin) rows for known labels."""
         margins = self.network.scores([item.encoded for item in self.validation])
         highest: dict[int, float] = {}
         for item, margin in zip(self.validation, margins.tolist(), strict=True):
@@ -283,7 +283,7 @@ class _Training(TrainingLoop):
 
 
 def _whole_target(example: Example, task: str) -> float:
-    """Return the gold score of a whole example, or NaN if gold does not tell."""
+    """Return the gold score of a whole example, or NaN if it is unknown."""
     if task == "hallucination":
         return response_target(example)
     gold = example.gold
@@ -293,7 +293,7 @@ def _whole_target(example: Example, task: str) -> float:
 
 
 def _support(example: Example, part: CasePart) -> list[int]:
-    """Find the readings of a part that gold names as its support, by the evidence of gold verdicts."""
+    """Return the indices of the readings whose source gold names as evidence for the part."""
     support = [verdict for verdict in example.gold.verdicts if verdict.score < GOLD_THRESHOLD]
     return [
         i

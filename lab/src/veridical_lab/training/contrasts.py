@@ -1,9 +1,8 @@
-"""Make contrasts: variants of labelled statements, so that a statement alone does not tell whether it is supported.
+"""Make contrast examples: variants of labelled statements that prevent a model from judging by the statement alone.
 
-A model that saw only the original statements would learn that a negation is mostly right and a "because" mostly wrong.
-To prevent this, statements are also shown with their corrections, with a source that agrees with the error, with a
-source that lacks the evidence, with a source that now contains the statement, and next to other statements about their
-passage.
+Without contrasts, a model learns shortcuts: a negation is usually right, and a "because" is usually wrong. Contrasts
+therefore show statements with their corrections, with a source that agrees with the error, with a source that lacks the
+evidence, with a source that now contains the statement, and joined to other statements about the same passage.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from veridical.text.segment import sentences
 
 
 def contrasts(name: str, examples: Sequence[Example], seed: int = 0) -> dict[str, list[Example]]:
-    """Make contrasts of a set's examples, by kind, such as "written_corrected".
+    """Make the contrasts of a set's examples. The keys name the set and the kind, such as "written_corrected".
 
-    Kinds of which there is no example are left out.
+    Kinds without any example are left out.
 
     A quarter of the supported statements are also shown with the sources of another passage. A third of the statements
     that no source mentions are inserted into a source.
@@ -54,7 +53,7 @@ def contrasts(name: str, examples: Sequence[Example], seed: int = 0) -> dict[str
 
 
 def corrected(example: Example) -> Example | None:
-    """Put the corrections into a response, so that it becomes supported.
+    """Replace the errors in a response by their corrections, so that it becomes supported.
 
     Return None if an error has no correction.
     """
@@ -62,10 +61,10 @@ def corrected(example: Example) -> Example | None:
 
 
 def exchanged(example: Example) -> Iterator[Example]:
-    """Change the sources to agree with the error, so that the error becomes right and the correction wrong.
+    """Change the sources to agree with the error, so that the error becomes supported and the correction unsupported.
 
-    This yields two examples: the original response, which is now supported, and the corrected response, which is now
-    unsupported. It yields nothing unless each correction occurs exactly once in the sources and no source contains an
+    Two examples are yielded: the original response, which is now supported, and the corrected response, which is now
+    unsupported. Nothing is yielded unless each correction occurs exactly once in the sources and no source contains an
     error.
     """
     if not _all_corrected(example):
@@ -130,7 +129,7 @@ def moved(example: Example, other: Case) -> Example:
 
 
 def joined(examples: Sequence[Example]) -> Example:
-    """Join several statements about the same sources to one response, with all their marks."""
+    """Join several statements about the same sources into one response, and keep all gold spans."""
     text, marks = "", []
     for example in examples:
         marks += [replace(v, span=v.span.shift(len(text))) for v in example.gold.verdicts]
@@ -140,12 +139,12 @@ def joined(examples: Sequence[Example]) -> Example:
 
 
 def _names_an_absence(case: Case) -> bool:
-    """Check whether a sentence says that the sources do not say something, which may be true of other sources, too."""
+    """Check whether a sentence says that the sources lack something. Such a sentence may fit other sources, too."""
     return any(matter_of_absence(span.of(case.response), case.sources) for span in sentences(case.response))
 
 
 def _content(text: str) -> set[str]:
-    """Find the stems of the content words of a text."""
+    """Return the stems of the content words of a text."""
     return {key for form in Profile(text, WORDS["content"]).types for key in WORDS["content"].keys(form)}
 
 

@@ -1,8 +1,8 @@
 """Train the default detector: first an encoder, then a regression for each level.
 
-The encoder is a token classifier (`training.tokens`) with prefix attention, in which the source does not see the claim.
-It can therefore train on all claims about a source, or judge all sentences of a response, while reading the source
-once.
+The encoder is a token classifier (`training.tokens`) with prefix attention, in which source tokens do not attend to the
+claim. The source is therefore read only once for all claims about it in training, and for all sentences of a response
+in judging.
 
 Every pass over the data draws new examples and makes new errors. The regressions (`training.default_levels`) are fitted
 on validation documents, which the encoder is not trained on. An interrupted training resumes from its checkpoint.
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     import torch
 
 _STAGES = "stages"
-_SHARE = 0.1  # of the data that a pass draws
-_ROUNDED_FOR = 2  # examples of each set for which the weights are rounded, at least
+_SHARE = 0.1  # the fraction of the data that is drawn for a pass
+_ROUNDED_FOR = 2  # the minimum number of examples of each set that calibrate the int8 weights
 _ROUNDED_IN_ALL = 60
 
 
@@ -55,20 +55,20 @@ class DefaultTraining:
     """Options for training the default detector.
 
     Attributes:
-        layers: Keep only this many of the first layers of the pretrained encoder. Default: all layers.
-        max_tokens: A window may have at most this many tokens.
-        group: At most this many claims about a source are read together with it.
-        rate: The highest learning rate of the encoder. That of the heads is eight times as high.
+        layers: The number of layers to keep, counted from the first, of the pretrained encoder. Default: all layers.
+        max_tokens: The maximum number of tokens in a window.
+        group: The maximum number of claims that are read together with a source.
+        rate: The peak learning rate of the encoder. The rate of the heads is eight times as high.
         cooldown: The learning rate falls to 0 over this last fraction of the training.
-        tokens: Train on this many tokens. If you resume with a smaller number, training ends sooner.
-        batch_tokens: Each step reads at most this many tokens.
-        evaluate_tokens: Read this many tokens between two evaluations.
-        initial_weight: How much the weights from before the training count in the result, in [0, 1). Only for an
-            encoder that is trained further.
-        curve: During training, evaluate the encoder on at most this many validation examples of each set.
-        validation: Fit the regressions on at most this many validation examples of each set.
-        languages: Use questions and paraphrases in these languages. Default: all languages in the data.
-        bf16: Whether to multiply matrices in bf16 in training if the device has bf16.
+        tokens: The number of tokens to train on. If you resume with a smaller number, training ends sooner.
+        batch_tokens: The maximum number of tokens in a step.
+        evaluate_tokens: The number of tokens between two evaluations.
+        initial_weight: The weight in [0, 1) of the initial weights in the final average. Only for an encoder that is
+            trained further.
+        curve: The maximum number of validation examples of each set for evaluations during training.
+        validation: The maximum number of validation examples of each set for fitting the regressions.
+        languages: The languages of questions and paraphrases. Default: all languages in the data.
+        bf16: Whether to compute matrix products in bf16 during training if the device supports bf16.
         seed: The random seed.
     """
 
@@ -88,7 +88,7 @@ class DefaultTraining:
     seed: int = 0
 
     def encoder(self, head: HeadSettings | None = None) -> TokenTraining:
-        """Make the options for training the encoder. With `head`, its heads have the same form."""
+        """Make the options for training the encoder. If `head` is given, the heads have the same form."""
         form: dict[str, Any] = {"hidden": None, "whole": "both", "whole_hidden": None}
         if head is not None:
             form = {name: getattr(head, name) for name in form}
@@ -129,14 +129,14 @@ def train_default(
     """Train the default detector and write it to a folder. You can then use it as `default:OUT`.
 
     Args:
-        model: The pretrained encoder, as a Hugging Face folder. You can also continue from the classifier of an earlier
-            training (its `stages/encoder`, or a detector's `encoder`), with learning rates starting anew.
+        model: The pretrained encoder, as a Hugging Face folder. To train further, pass the classifier of an earlier run
+            (its `stages/encoder`, or a detector's `encoder`). The learning rate schedule then starts again.
         data: The folder with the public data sets.
         out: The folder to write. Checkpoints and the encoder are kept in its `stages/`.
         options: How to train.
         parsed: A folder of parsed texts (`corrupt.crossed`), from which to make pairs that differ only in how things
             relate. Default: no such pairs.
-        stop: Asked after every step. If it returns true, a checkpoint is saved and `TrainingStopped` raised.
+        stop: Called after every step. If it returns true, a checkpoint is saved and `TrainingStopped` raised.
         progress: Called with lines of text that report progress.
 
     Raises:
@@ -171,7 +171,7 @@ def train_encoder(
     stop: Callable[[], bool] = lambda: False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Path:
-    """Train the encoder unless it is already trained, and return its folder, which is `stages/encoder` in `out`.
+    """Train the encoder unless it is already trained, and return its folder, `stages/encoder` in `out`.
 
     Args:
         model: As in `train_default`.
@@ -179,7 +179,7 @@ def train_encoder(
         validation: The validation examples by set.
         out: The folder of the detector.
         options: How to train.
-        auxiliary_loss: Called with the encoder. It returns a function for another loss of the encoder (see
+        auxiliary_loss: A function that takes the encoder and returns a function for an auxiliary loss (see
             `training.tokens`).
         stop: As in `train_default`.
         progress: As in `train_default`.
@@ -233,8 +233,8 @@ def assemble(
 ) -> Path:
     """Export an encoder, fit the regressions on validation examples, and write the detector to a folder.
 
-    If `validation` has no labels of a level, or no short answers, the regression or curve for them is copied from the
-    detector in the folder `base`. If `base` has a detector for other languages, this is copied, too. `fitted_on` and
+    If `validation` has no labels for a level, or no short answers, the corresponding regression or curve is copied from
+    the detector in the folder `base`. So is its detector for other languages, if there is one. `fitted_on` and
     `false_alarms` are those of `default_levels.fit_levels`.
     """
     of_each = max(_ROUNDED_FOR, _ROUNDED_IN_ALL // len(validation))

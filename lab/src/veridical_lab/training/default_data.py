@@ -1,6 +1,6 @@
-"""Make the training data of the default detector from labelled public sets, written statements and errors by rules.
+"""Make the training data of the default detector: labelled public sets, written statements, and rule-based errors.
 
-Every set is split by document before examples are made from it. Articles licensed for research only are not used.
+Every set is split by document before examples are made from it. Articles licensed for research only are left out.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ ENTAILMENT: Mapping[str, int] = {
     "help": 450, "condaqa": 1400, "quintd": 400, "fever_symmetric": 580, "vitaminc_sample": 274, "faithdial_audit": 680,
     "wow_q2": 650, "bamboo_hallu": 310, "tabfact": 600, "logicnlg": 1300,
 }  # fmt: skip
-"""The sets in `entailment/`, and from how many examples of each a pass draws at most."""
+"""The sets in `entailment/`, each with the maximum number of examples that are drawn for a pass."""
 LABELLED: Mapping[str, int] = {"wice": 1120, "summedits": 2340, "conv_fever": 1350, "begin": 280}
 """Labelled sets that also measure the detector. Their test documents are not used here."""
-# sets whose sources must be covered, and how many examples a pass draws
+# sets with sources that must be covered, each with the number of examples that are drawn for a pass
 _COVERAGE: Mapping[str, int] = {"e2e": 100, "argkp": 500, "perspectrum": 600}
 WRITTEN_SETS = ("written", "written_answers", "written_rag", "written_pairs")
 """Statements and answers written for this purpose. In training, contrasts are added (`training.contrasts`)."""
 _IN_LANGUAGES = Path(__file__).parent / "written_in_languages"
 _RELATIONS = 8_500  # relations, four examples each
-_ANSWERS = 33_000  # short answers and paraphrases: of fewer, a pass draws a larger share
-_PLACED = 80_000  # short answers with the sentences around them, which are short
-_MORE_PAIRS = 2.5  # times the share of other data that a pass draws of labelled pairs and outputs, which are few
+_ANSWERS = 33_000  # short answers and paraphrases; from a smaller set, a larger share is drawn for each pass
+_PLACED = 80_000  # short answers whose sources are only the sentences around them, and therefore short
+_MORE_PAIRS = 2.5  # factor on the drawn share of labelled pairs and outputs, of which there are few
 _FROM_SNLI = ("cad_nli", "negation_nli", "breaking_nli")
 
 

@@ -26,21 +26,21 @@ from veridical_lab.metrics.unit_labels import unit_labels
 from veridical_lab.training.token_evaluation import contradiction_pair, response_target
 
 SWAPPED = "_swapped"
-"""Sets with this suffix in their names have sources to cover as responses, and responses as sources."""
+"""Sets with this suffix contain coverage examples: the sources to cover are the responses, and vice versa."""
 PENALTY = 0.01
-"""How much the squared weights of a regression count beside its mean loss."""
+"""The weight of the L2 penalty of a regression, relative to the mean loss."""
 IN_PLACE = "answers_in_place_"
-"""Sets with this prefix in their names have answers whose source is only the sentences around them.
+"""Sets with this prefix contain short answers whose source is only the sentences around them.
 
-Such answers have a curve of their own (`fit_short_answers`).
+These answers get a separate calibration curve (`fit_short_answers`).
 """
 _UNCERTAIN = ("answers_", "answer_statements", "exchanged_", "relations")
-"""Sets with these prefixes do not count for the threshold.
+"""Sets with these prefixes are ignored when the threshold is fitted.
 
-Their errors are so hard to tell that the threshold would move to where right responses are flagged.
+Their errors are so hard to detect that the threshold would become too low and flag supported responses.
 """
 _ROUNDS = 8
-"""How many times the worst sentence of each response is chosen again while the regression is fitted."""
+"""The number of times that the highest row of each item is chosen again while the regression is fitted."""
 
 
 @dataclass(slots=True)
@@ -70,10 +70,10 @@ class LevelRows:
 def level_rows(
     scorer: PairScorer, data: Mapping[str, list[Example]], *, progress: Callable[[str], None] = lambda line: None
 ) -> tuple[dict[Level, LevelRows], LevelRows]:
-    """Compute the inputs of the regressions, and of the contradiction curve, from labelled examples by set.
+    """Compute, from labelled examples by set, the inputs of the regressions and of the contradiction curve.
 
-    Sets called `…_swapped` give the rows for sources to cover. The second result is for the curve. It has the encoder's
-    logit for contradiction of each wrong response that is known to contradict the sources, or not to.
+    Sets called `…_swapped` give the rows for sources to cover. The second result is the input of the curve: the
+    encoder's contradiction logit of each wrong response that is known to contradict the sources or not to.
     """
     by_level, kinds = {level: LevelRows() for level in COLUMNS}, LevelRows()
     for name, examples in data.items():
@@ -109,11 +109,11 @@ def fit_levels(
     fitted_on: Callable[[str], bool] = lambda name: True,
     false_alarms: float | None = None,
 ) -> tuple[dict[Level, LevelModel], dict[str, dict[str, Any]]]:
-    """Fit a regression for each level (`fit_level`), and measure its ROC AUC on each of these sets.
+    """Fit a regression for each level (`fit_level`), and measure its ROC AUC on each set.
 
     Args:
         rows: The labelled items of each level.
-        fitted_on: Whether to fit on the set of this name. A level that no such set has is fitted on all sets.
+        fitted_on: Decides by name whether to fit on a set. A level without any such set is fitted on all sets.
         false_alarms: As in `fit_level`, for the level of responses.
 
     Raises:
@@ -139,7 +139,7 @@ def fit_levels(
 def fit_contradiction(rows: LevelRows) -> tuple[Platt | None, dict[str, float | None]]:
     """Fit the curve that turns the encoder's logit into the probability that an error is a contradiction.
 
-    Every set has the same weight. Return the curve, or None if all rows are of one kind, and the ROC AUC of each set.
+    Every set has the same weight. Return the curve (None if all rows are of one kind) and the ROC AUC of each set.
     """
     if len(set(rows.labels)) < 2:
         return None, {}
@@ -150,10 +150,10 @@ def fit_contradiction(rows: LevelRows) -> tuple[Platt | None, dict[str, float | 
 
 
 def fit_short_answers(items: LevelRows, threshold: float) -> tuple[Platt | None, dict[str, float | None]]:
-    """Fit the curve that turns the logit of a short answer in its place into a probability, and measure its ROC AUC.
+    """Fit the curve that turns the logit of a short answer in its context into a probability, and measure its ROC AUC.
 
-    The logit that separates best by balanced accuracy gets the probability `threshold`, which is the threshold of the
-    response level. The curve is None unless there are right and wrong answers of this kind (`IN_PLACE`).
+    The logit with the best balanced accuracy is mapped to the probability `threshold`, the threshold of the response
+    level. The curve is None unless there are right and wrong answers of this kind (`IN_PLACE`).
     """
     chosen = [i for i, name in enumerate(items.sets) if name.startswith(IN_PLACE)]
     labels = np.array([items.labels[i] for i in chosen])
@@ -169,12 +169,12 @@ def fit_short_answers(items: LevelRows, threshold: float) -> tuple[Platt | None,
 def fit_level(level: Level, items: LevelRows, *, false_alarms: float | None = None) -> LevelModel:
     """Fit a logistic regression on the highest row of each item, and fit its threshold.
 
-    The threshold is the best by balanced accuracy, or by F1 at the level of words. If you pass `false_alarms`, it is
-    the lowest that flags at most this proportion of the right items, on average over the sets.
+    The threshold has the best balanced accuracy or, at the level of words, the best F1. If you pass `false_alarms`, it
+    is the lowest threshold that flags at most this proportion of the supported items, averaged over the sets.
 
-    Which row is the highest depends on the regression, so highest rows and regression are found in turns, as in
-    multiple-instance learning (Andrews et al. 2002). If a column is known to speak for or against an error, its weight
-    never has the opposite sign (`regressions.SIGNS`). Every set has the same weight.
+    The highest row depends on the regression, so choosing rows and fitting alternate, as in multiple-instance learning
+    (Andrews et al. 2002). If a column is known to speak for or against an error, its weight never has the opposite sign
+    (`regressions.SIGNS`). Every set has the same weight.
     """
     try:
         from scipy.optimize import minimize  # type: ignore[import-untyped]
@@ -218,7 +218,7 @@ def fit_level(level: Level, items: LevelRows, *, false_alarms: float | None = No
         right = np.flatnonzero(~labels & (balanced > 0))
         right = right[np.argsort(-scores[right])]
         flagged = np.cumsum(balanced[right]) / balanced[right].sum()
-        first = right[np.searchsorted(flagged, false_alarms, side="right")]  # the first that must not be flagged
+        first = right[np.searchsorted(flagged, false_alarms, side="right")]  # the first item that must not be flagged
         return LevelModel(fitted.classifier, float(np.nextafter(scores[first], 1.0)))
     threshold = threshold_for_f1 if level is Level.SPAN else threshold_for_balanced_accuracy
     return LevelModel(fitted.classifier, threshold(labels, scores, balanced))

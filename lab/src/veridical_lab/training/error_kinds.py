@@ -1,4 +1,4 @@
-"""Fit the regression that tells kinds of errors apart (`detectors.explanation.kinds`) on written wrong statements."""
+"""Fit the regression that classifies errors by kind (`detectors.explanation.kinds`) on written wrong statements."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ TAGS = {
     "order": ("order", "comparison"),
     "addition": ("detail", "outside", "over", "partial", "invented cause"),
 }
-"""Which tags of wrong statements stand for each kind. Other tags (wording, speech, another cause) stand for none."""
+"""The tags of wrong statements for each kind of error. Other tags (wording, speech, another cause) have no kind."""
 _KIND_OF_TAG = {tag: kind for kind, tags in TAGS.items() for tag in tags}
-_LEAST = {False: 15, True: 40}  # statements with a feature, for it to count: of words, and of whole sentences
+_LEAST = {False: 15, True: 40}  # minimum number of statements with a feature: of words, and of whole sentences
 _STRENGTH = 0.3  # scikit-learn's C
-_SMALL = 0.6  # features whose weights all stay below this are left out
+_SMALL = 0.6  # features whose weights all have a smaller absolute value are left out
 
 
 def wrong_statements(examples: Sequence[Example]) -> list[Example]:
@@ -39,7 +39,7 @@ def wrong_statements(examples: Sequence[Example]) -> list[Example]:
 
 
 def gold_kind(example: Example) -> str | None:
-    """Look up the kind of error for the tag of a wrong statement. None if the tag stands for no kind."""
+    """Return the kind of error for the tag of a wrong statement, or None if the tag has no kind."""
     about = dict(example.group)
     tag = "invented cause" if about["tag"] == "cause" and about["label"] == "neutral" else about["tag"]
     return _KIND_OF_TAG.get(tag)
@@ -77,7 +77,7 @@ def fit_kinds(examples: Sequence[Example]) -> dict[str, Any]:
 
 
 def _read(example: Example) -> Iterator[dict[str, float]]:
-    """Yield the features of the sentence with most marked words, first as marked and then flagged as a whole."""
+    """Yield the features of the sentence with most marked words, first with these words flagged, then flagged whole."""
     marked = [verdict.span for verdict in example.gold.verdicts]
     sources = index_of(tuple(source.text for source in example.case.sources))
     sentence = max(

@@ -1,4 +1,4 @@
-"""Analyse how word features relate to labels, by averages for each label and word type, and by correlations.
+"""Analyse how word features relate to labels: averages by label and word type, and correlations.
 
 This follows Liu et al. 2022, §3.4 (Table 1 and Figure 4) and appendix A (Table 4).
 """
@@ -19,7 +19,7 @@ from veridical_lab.detectors.features.extraction import FeatureExtractor
 from veridical_lab.detectors.features.tagger import ENTITIES, PARTS_OF_SPEECH
 from veridical_lab.training.features import FeatureTable, feature_table
 
-# the paper's four, the support by sources and the generator's scores; features that a data set lacks are left out
+# the paper's four features, the support by sources and the generator's scores, as far as a data set has them
 DEFAULT_FEATURES = ("probability", "log_probability", "entropy", "tf_idf", "ppmi", "unsupported", "token_score")
 LABEL = "hallucinated"
 
@@ -34,12 +34,12 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class FeatureGroup:
-    """The units (words or phrases) of one word type, which make a line of Table 4 and a bar of Figure 4.
+    """The units (words or phrases) of one word type. A group is a line of Table 4 and a bar of Figure 4.
 
     Attributes:
         name: The name of the group, such as "all", "pos:NOUN" or "entity:person".
-        hallucinated: How many units are labelled as hallucinated.
-        other: How many units are not.
+        hallucinated: The number of units that are labelled as hallucinated.
+        other: The number of other units.
         features: The spread of each feature, first over the hallucinated units and then over the others.
     """
 
@@ -57,12 +57,12 @@ class FeatureAnalysis:
         data: The name of the data set.
         data_hash: The content hash of the examples.
         unit: What a label applies to: "word", "phrase" or "auto".
-        units: How many labelled units there are.
+        units: The number of labelled units.
         features: The names of the features.
         groups: First all units, then the units of each part of speech and of each entity type that occurs.
-        correlations: Pearson's correlation between every two of the label, which comes first, and the features. None if
-            one of the two is constant. *Shape:* (1 + features, 1 + features)
-        left_out: How many responses could not be used, by reason.
+        correlations: Pearson's correlation between every two columns, of which the first is the label and the others
+            are the features. None if one of the two is constant. *Shape:* (1 + features, 1 + features)
+        left_out: The number of responses that could not be used, by reason.
         tagger: The tagger of parts of speech and entity types.
         model: The name of the language model, or None if there is none.
         command: The command line.
@@ -99,7 +99,7 @@ def analyse_features(
         examples: The labelled cases.
         data: The name of the data set.
         unit: What a label applies to: "word", "phrase" or "auto" (see `training.features`).
-        features: The names of the features. Default: all of `DEFAULT_FEATURES` that the data have.
+        features: The names of the features. Default: all of `DEFAULT_FEATURES` that the data provide.
         command: The command line to record.
 
     Raises:
@@ -148,7 +148,7 @@ def analyse_features(
 def feature_group(
     name: str, inside: NDArray[np.bool_], table: FeatureTable, values: NDArray[np.float64], names: Sequence[str]
 ) -> FeatureGroup:
-    """Make the group of the units `inside`, with the spread of each column of `values` by label."""
+    """Make a group of the units that `inside` selects, with the spread of each column of `values` by label."""
     sides = [inside & table.labels, inside & ~table.labels]
     spreads = {}
     for i, feature in enumerate(names):

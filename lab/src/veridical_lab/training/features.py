@@ -1,8 +1,8 @@
 """Train a linear classifier on word features for the detector `features`.
 
 This follows Liu et al. 2022, §4: a logistic regression or a support vector machine on features of the marked phrase,
-trained for at most 100 iterations, and stopped when the loss has not dropped for 5. Both are fitted on standardised
-features by stochastic gradient descent (scikit-learn). Regularisation, calibration and thresholds are chosen on
+trained for at most 100 iterations, with early stopping after 5 iterations without a lower loss. Both use standardised
+features and stochastic gradient descent (scikit-learn). Regularisation, calibration and thresholds are chosen on
 validation documents.
 """
 
@@ -55,13 +55,13 @@ class FeatureOptions:
     """Options for training a feature detector.
 
     Attributes:
-        classifier: "lr" or "svm".
-        features: Which features to use. `probability` is set to suit the model.
+        classifier: "lr" (logistic regression) or "svm".
+        features: The names of the features. `probability` is adapted to the kind of language model.
         tagger: "rules" or "spacy:PIPELINE".
         unit: What a label applies to: each "word", or the judged part of a response as one "phrase" (HaDes). "auto"
             takes the phrase if gold judges a single short one, and words otherwise.
         balanced: Whether to give both classes the same total weight.
-        criterion: Choose thresholds that are best on the validation part by this criterion
+        criterion: The criterion by which thresholds are chosen on the validation part
             (`metrics.thresholding.CRITERIA`).
         seed: The random seed for the split by document and the gradient descent.
     """
@@ -90,12 +90,12 @@ class FeatureOptions:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What else features are computed from, besides the cases.
+    """Inputs for computing features, besides the cases.
 
     Attributes:
-        model: A causal or masked language model. Default: no features from a model.
-        statistics: Counts of words. Default: the words of the training documents are counted.
-        token_scores: Scores of the generator's tokens, by case.
+        model: A causal or masked language model. Default: none, and no features that need a model.
+        statistics: Word counts. Default: the words of the training documents are counted.
+        token_scores: The scores of the generator's tokens, by case.
         progress: Called with lines of text that report progress.
     """
 
@@ -114,7 +114,7 @@ class FeatureTable:
         values: The features, NaN where a unit lacks one. *Shape:* (units, features)
         labels: Whether each unit is hallucinated. *Shape:* (units,)
         example: The index of each unit's example. *Shape:* (units,)
-        left_out: How many examples could not be used, by reason.
+        left_out: The number of examples that could not be used, by reason.
     """
 
     names: tuple[str, ...]
@@ -125,9 +125,9 @@ class FeatureTable:
 
 
 def labelled_units(example: Example, unit: str) -> tuple[list[Span], list[bool]]:
-    """Find the words of a response that gold judges, and whether each word is hallucinated.
+    """Return the words of a response that gold judges, and whether each word is hallucinated.
 
-    If gold judges only a phrase, return the phrase instead. If gold marks no places, both results are empty.
+    If gold judges only a phrase, return the phrase instead. If gold marks no spans, both results are empty.
     """
     judged = example.gold.judged
     phrase = labelled_phrase(example) if unit == "auto" else None
@@ -178,11 +178,11 @@ def train_features(
             the test part is not used.
         options: How to train.
         inputs: The language model, word statistics and token scores.
-        validation: Labelled cases of other documents, on which to choose regularisation, calibration and thresholds.
+        validation: Labelled cases of other documents, for choosing regularisation, calibration and thresholds.
         out: Where to save the detector. Default: it is not saved.
 
     Raises:
-        InputError: A part lacks labels of one class, or the features are unrelated to the labels.
+        InputError: A part lacks labels of one class, or the features do not correlate with the labels.
         MissingExtraError: scikit-learn is not installed, or an extra that the model or the tagger needs is not.
     """
     options, inputs = options or FeatureOptions(), inputs or Inputs()
@@ -245,7 +245,7 @@ def make_extractor(train: Sequence[Example], options: FeatureOptions, inputs: In
 
 
 def fit_classifier(train: FeatureTable, valid: FeatureTable, options: FeatureOptions) -> tuple[LinearClassifier, float]:
-    """Fit classifiers with more and less regularisation. Return the best by ROC AUC on `valid`, and its strength."""
+    """Fit classifiers at several regularisation strengths. Return the best by ROC AUC on `valid`, and its strength."""
     try:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import SGDClassifier
@@ -284,7 +284,7 @@ def fit_settings(
     extractor: FeatureExtractor,
     options: FeatureOptions,
 ) -> tuple[DetectorSettings, dict[str, Any]]:
-    """Fit calibration and thresholds on the validation part. Return the settings with them, and figures.
+    """Fit calibration and thresholds on the validation part. Return the settings that contain them, and figures.
 
     Raises:
         InputError: The classifier's distances do not rise with the labels, or no threshold meets the criterion.

@@ -1,7 +1,7 @@
 """Train a soft prompt that makes a language model write answers with several perspectives (Chang et al. 2024, §2.1).
 
-A soft prompt is a few trained vectors before the text. With it, the model is a generator, which learns to write answers
-in the key-value format of the task. The answers to learn from were written by people, or `corrupt.argument_responses`
+A soft prompt is a few trained vectors that are put before the text. With it, the model is a generator that writes
+answers in the key-value format of the task. The training answers are written by people, or `corrupt.argument_responses`
 composes them from given arguments.
 """
 
@@ -57,15 +57,15 @@ class GeneratorTraining:
     """Options for training a generator. The defaults are the paper's (appendix B).
 
     Attributes:
-        virtual_tokens: How many tokens long the soft prompt is.
-        learning_rate: The highest learning rate. The rate rises to it over `warmup` steps and then falls to 0.
+        virtual_tokens: The length of the soft prompt, in tokens.
+        learning_rate: The peak learning rate. The rate rises to it over `warmup` steps and then falls to 0.
         warmup: The learning rate rises for this many steps, at most half of all steps.
-        steps: Train for at most this many steps.
-        batch: Train on this many examples in each step.
-        evaluate_every: Take this many steps between two evaluations on the validation part.
+        steps: The maximum number of steps.
+        batch: The number of examples in each step.
+        evaluate_every: The number of steps between two evaluations on the validation part.
         patience: Stop after this many evaluations without a better result.
-        validation_examples: Use at most this many validation examples.
-        per_topic: Compose at most this many answers for each topic. The arguments are drawn anew for each answer.
+        validation_examples: The maximum number of validation examples.
+        per_topic: The maximum number of answers to compose for each topic. Each answer draws its own arguments.
         seed: The random seed for the initial vectors, the split by topic, and the batches.
     """
 
@@ -87,9 +87,9 @@ class GeneratorTraining:
 
 
 def task_texts(example: Example) -> tuple[str, str]:
-    """Make the input of the generator, and the text that it must write: an introduction and the response's passages.
+    """Make the generator's input for an example and its target text: an introduction and the response's passages.
 
-    In the response, passages are separated by empty lines. If there is one passage more than there are perspectives,
+    Passages in the response are separated by empty lines. If there is one passage more than there are perspectives,
     the first passage is the introduction.
 
     Raises:
@@ -135,20 +135,20 @@ def train_generator(
 ) -> Path:
     """Train a soft prompt on answers, and write it to a folder that `veridical answer` can use as a model.
 
-    The topics are split 70/10/20. The test part is not read, because `bench perspectives` with the same seed measures
-    on it. If `out` has a checkpoint of the same training, training resumes from the checkpoint.
+    The topics are split 70/10/20. The test part is reserved for `bench perspectives`, which makes the same split with
+    the same seed. If `out` has a checkpoint of the same training, training resumes from the checkpoint.
 
     Args:
         model: The base model, which must be a decoder. Its weights are not changed.
         topics: The topics with the arguments from which to compose answers.
         options: How to train.
-        pairs: Labelled answers. If given, those without errors are learned instead of composed answers.
+        pairs: Labelled answers. If given, training uses those without errors instead of composed answers.
         out: The folder to write.
-        **running: `checkpoint_minutes` (the minutes between checkpoints), `stop` (asked after each step; if it returns
+        **running: `checkpoint_minutes` (the minutes between checkpoints), `stop` (called after each step; if it returns
             true, a checkpoint is saved and training ends) and `progress` (called with lines of text).
 
     Raises:
-        InputError: There is nothing to train or to validate on, the model is not a decoder, or `out` has a checkpoint
+        InputError: There are no training or validation examples, the model is not a decoder, or `out` has a checkpoint
             of another training.
         TrainingStopped: `stop` returned true.
     """
@@ -165,14 +165,14 @@ def train_generator(
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """The tokens of a task, and the tokens to write, the last of which ends a text."""
+    """The input tokens of a task, and its target tokens, which include the end-of-text token."""
 
     task: list[int]
     target: list[int]
 
 
 class _Training(TrainingLoop):
-    """One training, with its data and its soft prompt."""
+    """A training run with its data and its soft prompt."""
 
     def __init__(
         self,
@@ -228,7 +228,7 @@ class _Training(TrainingLoop):
         set_tuned_weights(self.tuned, weights)
 
     def _losses(self, items: Sequence[_Item]) -> torch.Tensor:
-        """Compute the cross-entropy of each token to write. *Shape:* (tokens,)"""
+        """Compute the cross-entropy of each target token. *Shape:* (tokens,)"""
         import torch
 
         count = max(len(item.target) for item in items) + 1

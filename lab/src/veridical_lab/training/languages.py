@@ -1,7 +1,7 @@
-"""Make training examples in many languages: short answers, sentences with exchanged answers, and paraphrases.
+"""Make training examples in many languages: short answers, sentences with replaced answers, and paraphrases.
 
-A right answer comes with a rival, which is a wrong answer of the same kind. Because the passages of XQuAD are
-translations of each other, answers are also shown with their passage in another language.
+Each right answer is paired with a rival, a wrong answer of the same kind. The passages of XQuAD are translations of
+each other, so answers are also paired with their passage in another language.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def in_languages(
 
     * "answers_XX": answers in the language XX.
     * "answers_in_place_XX": answers whose source is only the sentences around them.
-    * "exchanged_XX": sentences of their passages. In half of them or more, the rival takes the place of the answer, or
-      a number is changed.
+    * "exchanged_XX": sentences of the passages in XX. In at least half of them, the rival replaces the answer, or a
+      number is changed.
     * "answers_translated", "answer_statements" and "pawsx_XX".
 
     Args:
@@ -91,14 +91,14 @@ def in_languages(
 
 
 def _asked(example: Example) -> Example:
-    """Put the question before a short answer, in the form in which the default detector reads it."""
+    """Put the question before a short answer, in the input format of the default detector."""
     case, length = with_question(example.case)
     verdicts = tuple(replace(verdict, span=verdict.span.shift(length)) for verdict in example.gold.verdicts)
     return replace(example, case=case, gold=replace(example.gold, verdicts=verdicts))
 
 
 def _in_place(right: Example, wrong: Example, draw: random.Random) -> Iterator[Example]:
-    """Yield an answer and its rivals, each with the sentences around one of its places as the source.
+    """Yield an answer and its rivals. The source of each is the sentences around one of its occurrences.
 
     The right answer is repeated for each rival, sometimes with a shorter source.
     """
@@ -123,7 +123,7 @@ def _in_place(right: Example, wrong: Example, draw: random.Random) -> Iterator[E
 
 
 def _translated(answers: Sequence[Example], known: Sequence[Example], draw: random.Random) -> list[Example]:
-    """Give each answer about a passage of XQuAD the same passage in another language, found in `known`."""
+    """Pair each answer about a passage of XQuAD with the same passage in another language, found in `known`."""
     passages: dict[str, dict[str, Source]] = {}
     for example in known:
         if dict(example.group)["set"] == "xquad":
@@ -148,7 +148,7 @@ def _number(example: Example) -> str:
 
 
 def _exchanged(right: Example, wrong: Example, draw: random.Random) -> Iterator[Example]:
-    """Yield the sentence of the answer with the rival in its place, and sometimes the sentence as it is."""
+    """Yield the sentence of the answer with the rival in its place, and sometimes also the unchanged sentence."""
     passage, answer, other = right.case.sources[0].text, right.case.response, wrong.case.response
     sentence = _sentence(passage, passage.find(answer), answer)
     if sentence is None or sentence.count(answer) != 1 or other in sentence:
@@ -161,7 +161,7 @@ def _exchanged(right: Example, wrong: Example, draw: random.Random) -> Iterator[
 
 
 def _other_numbers(passages: Sequence[str], language: str, draw: random.Random) -> Iterator[Example]:
-    """Yield sentences of the passages, once as they are and once with a number replaced by another of the passage."""
+    """Yield sentences of the passages, each unchanged and with a number replaced by another number of the passage."""
     frequent = frequent_words(passages)
     for passage in passages:
         numbers = [Span(*match.span()) for match in _NUMBER.finditer(passage)]
@@ -182,7 +182,7 @@ def _other_numbers(passages: Sequence[str], language: str, draw: random.Random) 
 
 
 def _sentence(passage: str, start: int, text: str) -> str | None:
-    """Find the sentence around the text at `start`. None if no single sentence has the whole text, or if it is long."""
+    """Return the sentence around the text at `start`, or None if it is too long or does not contain the whole text."""
     around = (span for span in sentences(passage) if span.start <= start and start + len(text) <= span.end)
     sentence = next(around, None)
     return sentence.of(passage) if sentence and len(sentence) <= _LONGEST_SENTENCE else None

@@ -1,4 +1,4 @@
-"""Run the training loop, with early stopping on validation and with checkpoints, for a network or some of its weights.
+"""Run the training loop, with early stopping on validation and checkpoints, for all weights of a network or for some.
 
 Random numbers depend only on the seed and the step, so an interrupted training resumes with identical results.
 """
@@ -33,7 +33,7 @@ _REPORTED = 10  # steps between two lines of progress
 
 
 def bf16_products(model: LocalModel, *, wanted: bool) -> AbstractContextManager[object]:
-    """While the context lasts, multiply an fp32 model's matrices in bf16, if `wanted` and if the device can."""
+    """Compute matrix products of an fp32 model in bf16 inside the context, if `wanted` and supported by the device."""
     import torch
 
     if not (wanted and model.dtype == torch.float32 and computes_bf16(model.device)):
@@ -42,11 +42,11 @@ def bf16_products(model: LocalModel, *, wanted: bool) -> AbstractContextManager[
 
 
 class TrainingLoop(ABC):
-    """Runs a training loop. Subclasses provide weights, loss and validation figures.
+    """Runs a training loop with checkpoints and early stopping. Subclasses provide weights, loss and figures.
 
     Args:
         schedule: The steps of the training.
-        optimiser: The optimiser of all trained parameters. Its learning rates are the highest rates of the training.
+        optimiser: The optimiser of all trained parameters. Its learning rates are the peak rates of the training.
         out: Where to keep the checkpoint.
         progress: Called with lines of text that report progress.
     """
@@ -86,13 +86,13 @@ class TrainingLoop(ABC):
 
     @abstractmethod
     def figures(self) -> tuple[dict[str, Any], str]:
-        """Evaluate the weights on validation. Return figures, of which "figure" should be high, and a line of text."""
+        """Evaluate the weights on validation. Return figures, of which "figure" is maximised, and a line of text."""
 
     def run(self, *, stop: Callable[[], bool] | None = None, checkpoint_minutes: float = 10.0) -> None:
-        """Take all steps that are left, then go back to the best weights. A checkpoint is saved every few minutes.
+        """Take all remaining steps, then restore the best weights. A checkpoint is saved every few minutes.
 
         Raises:
-            TrainingStopped: `stop` returned true. It is asked after each step, and a checkpoint is saved first.
+            TrainingStopped: `stop` returned true. It is called after each step, and a checkpoint is saved first.
         """
         self.resume()
         saved, steps = time.monotonic(), self.schedule.steps

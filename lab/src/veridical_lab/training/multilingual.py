@@ -1,9 +1,9 @@
 """Train the part of the default detector that judges languages other than English.
 
-This part is a default detector of its own, with a multilingual encoder that has two tasks. As a reader, the encoder is
-trained like the English one, on data in all languages. As a sentence encoder, it learns that a question is more similar
-to the sentence with the answer than to other sentences, of the same passage or of others (contrastive learning: van den
-Oord et al. 2018). The losses of both tasks are added up.
+This part is a separate default detector. Its multilingual encoder has two tasks. As a reader, the encoder is trained
+like the English one, on data in all languages. As a sentence encoder, it learns by contrastive learning (van den Oord
+et al. 2018) that a question is more similar to the sentence with the answer than to other sentences, of the same
+passage or of other passages. The training loss is the sum of the losses of both tasks.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ from veridical_lab.training.loop import bf16_products
 if TYPE_CHECKING:
     import torch
 
-_SHARE = 0.2  # of the data that a pass draws, beside all that is written in other languages than English
-_SHARE_AGAIN = 0.06  # the same for an encoder that is trained further
-_SHORT_SOURCES, _LONG_SOURCES = 600, 1500  # characters of all sources, at most
+_SHARE = 0.2  # the fraction of the data that is drawn for a pass, besides all texts written in other languages
+_SHARE_AGAIN = 0.06  # the same fraction for an encoder that is trained further
+_SHORT_SOURCES, _LONG_SOURCES = 600, 1500  # maximum number of characters in all sources of an example
 _STATEMENTS = ("written_", "pawsx_")
-"""Sets with these prefixes, in other languages than English, decide the regressions and the threshold.
+"""The regressions and the threshold are fitted only on sets with these prefixes in languages other than English.
 
-Right statements in other words get higher scores there than in English, and other sets have few of them.
+Correct paraphrases get higher scores there than in English, and other sets contain few of them.
 """
 _FALSE_ALARMS = 0.15
-_EVERY = 4  # steps between two with questions
-_QUESTIONS = 8  # of such a step, in one language
+_EVERY = 4  # steps between two steps with questions
+_QUESTIONS = 8  # questions in such a step, all in one language
 _OTHER_PASSAGES = 0.3  # weight of the loss that compares with windows of other passages
-_NEGATIVES = 4  # windows of the passage that do not have the answer
-_PER_LANGUAGE = 60  # validation questions; of English ten times as many
+_NEGATIVES = 4  # windows of the same passage without the answer
+_PER_LANGUAGE = 60  # validation questions per language; ten times as many in English
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +66,9 @@ class LanguagesTraining:
     """Options for training the detector for other languages.
 
     Attributes:
-        reader: How to train the reader.
-        english: Draw English questions this many times as often as those of each other language.
-        least: Keep a piece of the vocabulary if it occurs at least this often in passages and questions.
+        reader: The options for training the reader.
+        english: How many times as often English questions are drawn as questions in each other language.
+        least: The minimum number of occurrences in passages and questions for a piece of the vocabulary to be kept.
         words: Words of further languages. The pieces of these words are kept in the vocabulary, too.
     """
 
@@ -96,14 +96,14 @@ def train_languages(
     """Train the detector for other languages, and write a copy of a default detector with it.
 
     Args:
-        model: The Hugging Face folder of a pretrained multilingual sentence encoder, such as multilingual-e5-small. You
-            can also train the encoder of an earlier training further (`languages/encoder` of a detector).
+        model: The Hugging Face folder of a pretrained multilingual sentence encoder, such as multilingual-e5-small. To
+            train further, pass the encoder of an earlier run (`languages/encoder` of a detector).
         data: The folder with the public data sets.
         detector: The folder of the default detector.
         out: The folder to write to. Checkpoints are kept in its `languages/stages/`.
         options: How to train.
         parsed: As in `training.default.train_default`.
-        stop: Asked after every step. If it returns true, a checkpoint is saved and `TrainingStopped` raised.
+        stop: Called after every step. If it returns true, a checkpoint is saved and `TrainingStopped` raised.
         progress: Called with lines of text that report progress.
 
     Raises:
@@ -162,9 +162,9 @@ def train_languages(
 
 
 def _to_read(sets: Examples, longest: int) -> Examples:
-    """Choose the examples from which the encoder learns to read. Their sources have at most `longest` characters.
+    """Choose the examples for training the reader. Their sources have at most `longest` characters in total.
 
-    Short answers are left out, because where they stand says more about them than what is read there.
+    Short answers are left out, because the place of a short answer says more about its support than its words do.
     """
     return {
         name: [e for e in examples if sum(len(source.text) for source in e.case.sources) <= longest]
@@ -211,7 +211,7 @@ def _texts(examples: Sequence[Example]) -> list[str]:
 def location_loss(
     model: LocalModel, examples: Sequence[Example], options: LanguagesTraining
 ) -> Callable[[int], torch.Tensor | None]:
-    """Make a function that computes the loss of a step on questions, or returns None, as for most steps.
+    """Make a function that computes the loss of a step on questions. It returns None for steps without questions.
 
     In `examples`, each right answer is followed by its rival (a wrong answer), as in the set `short_answers`.
     """
@@ -243,7 +243,7 @@ class _Row:
 
 
 def _row(right: Example, wrong: Example, draw: random.Random) -> _Row | None:
-    """Choose windows with the answer and others of the passage without it. None if there are none of one kind."""
+    """Choose windows of the passage with and without the answer. Return None if either kind is missing."""
     answer = right.case.response
     around, windows = windows_of(right.case)
     of_rival, _ = windows_of(wrong.case)
@@ -292,7 +292,7 @@ def _embedded(model: LocalModel, texts: Sequence[str]) -> torch.Tensor:
 def cut_vocabulary(
     model: LocalModel, texts: Sequence[str], folder: Path, *, least: int, words: Sequence[str] = ()
 ) -> None:
-    """Remove pieces from the vocabulary of a model, in place, and write the model with its tokenizer to a folder.
+    """Remove rare pieces from the vocabulary of a model in place, and write the model with its tokenizer to a folder.
 
     Special tokens, single characters, pieces that occur at least `least` times in `texts`, and pieces of `words` are
     kept.
@@ -346,9 +346,9 @@ def _unigram(model: LocalModel) -> dict[str, Any]:
 def fit_located(
     detector: Default, encoder: SentenceEncoder, examples: Sequence[Example]
 ) -> tuple[AnswerCurve, dict[str, Any]]:
-    """Fit the curve for a detector's short answers, and return it with figures such as its ROC AUC.
+    """Fit the calibration curve for a detector's short answers. Return the curve and figures such as its ROC AUC.
 
-    The curve is shifted so that the cut with the best balanced accuracy is at the detector's threshold for responses.
+    The curve is shifted so that the logit with the best balanced accuracy maps to the detector's response threshold.
     In `examples`, each right answer is followed by its rival (a wrong answer).
     """
     from veridical.metrics.ranking import roc_auc

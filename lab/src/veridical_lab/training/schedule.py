@@ -1,4 +1,4 @@
-"""Set how many steps a training takes, and how the learning rate rises and falls."""
+"""Set the number of training steps and the learning rate schedule."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """How many steps a training takes, and when it evaluates.
+    """The number of training steps, the learning rate schedule, and the times of evaluations.
 
     Attributes:
-        steps: Train for at most this many steps.
+        steps: The maximum number of steps.
         warmup: The learning rate rises for this many steps, at most half of all steps.
-        evaluate_every: Take this many steps between two evaluations.
+        evaluate_every: The number of steps between two evaluations.
         patience: Stop after this many evaluations without a better result.
         seed: The random seed.
         cooldown: The learning rate falls to 0 over this last fraction of all steps.
@@ -36,8 +36,8 @@ class Schedule:
     def scale_at(self, step: int) -> float:
         """Compute the factor by which to multiply the peak learning rate at a step, counted from 0.
 
-        The factor rises to 1 during the warm-up and falls to 0 during the cooldown, both in a straight line. If fewer
-        steps are left after the warm-up than the cooldown has, it falls during all of these.
+        The factor rises linearly to 1 during the warm-up and falls linearly to 0 during the cooldown. If fewer steps
+        remain after the warm-up than the cooldown has, the factor falls during all remaining steps.
 
         >>> schedule = Schedule(steps=10, warmup=2, evaluate_every=1, patience=1, seed=0)
         >>> [round(schedule.scale_at(step), 2) for step in (0, 1, 6)]

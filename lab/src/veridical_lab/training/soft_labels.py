@@ -1,7 +1,7 @@
-"""Make soft labels by mixing a detector's scores of words and responses with the labels of the data.
+"""Make soft labels for distillation by mixing a detector's scores of words and responses with the data's labels.
 
-A small classifier that is trained on soft labels learns how sure a larger one is of each word, even if the data have
-labels only for whole responses (Hinton, Vinyals and Dean 2015, "Distilling the knowledge in a neural network").
+A small classifier that is trained on soft labels learns the certainty of a larger one about each word, even if the data
+have only labels of whole responses (Hinton, Vinyals and Dean 2015, "Distilling the knowledge in a neural network").
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from veridical_lab.training.token_evaluation import response_target
 
 
 def mixed(example: Example, judgement: Judgement, weight: float) -> Example:
-    """Give an example soft labels: the detector's scores mixed with the example's own labels.
+    """Replace an example's labels by soft labels, which mix the detector's scores with the example's own labels.
 
     A word or response without a label gets the detector's score. Parts that the detector did not judge get no label. If
     the detector judged nothing at all, the example is not changed.
@@ -24,7 +24,7 @@ def mixed(example: Example, judgement: Judgement, weight: float) -> Example:
     Args:
         example: A labelled example.
         judgement: The detector's judgement of the example.
-        weight: How much the detector's scores count, from 0 to 1.
+        weight: The weight of the detector's scores, from 0 to 1.
     """
     if judgement.judged == ():
         return example

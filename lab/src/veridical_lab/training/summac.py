@@ -1,7 +1,7 @@
 """Train the layer of SummaC Conv on labels of whole responses (Laban et al. 2022, §4.2).
 
-The layer is a logistic regression. It reads the histogram of P(entailment) over the premises, averaged over the
-sentences of a response. From the histogram of a single sentence, it computes the score of this sentence.
+The layer is a logistic regression on the histogram of P(entailment) over the premises. In training, histograms are
+averaged over the sentences of a response. In judging, the layer scores the histogram of a single sentence.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def train_summac(
     seed: int = 0,
     out: str | Path | None = None,
 ) -> Artifact:
-    """Train a layer on the probabilities of a scorer. Its regularisation is chosen on validation documents.
+    """Train a layer on a scorer's entailment probabilities. The regularisation is chosen on validation documents.
 
     Args:
         scorer: The cross-encoder, or a classifier of `veridical train tokens`.
         examples: The labelled cases with sources. Without `validation`, they are split 70/10/20 by document, and the
             test part is not used.
-        form: Which texts to compare, and how many bins a histogram has. Default: those of "summac-conv".
-        validation: Labelled cases of other documents, on which to choose the regularisation.
+        form: Which texts to compare, and the number of histogram bins. Default: the form of "summac-conv".
+        validation: Labelled cases of other documents, for choosing the regularisation.
         seed: The random seed for the split by document.
         out: Where to save the artifact. Default: it is not saved.
 

@@ -1,8 +1,8 @@
 """Train methods and measure them on data with one labelled phrase in each response, such as HaDes.
 
-This follows Liu et al. 2022, §5 and §6. Methods are trained on the training part, make their choices on the validation
-part, and are measured on the test part. There are two settings. In the setting offline, a method sees the context on
-both sides. In the setting online, the response ends with the phrase.
+This follows Liu et al. 2022, §5 and §6. Methods are trained on the training part, select models and thresholds on the
+validation part, and are measured on the test part. In the setting "offline", a method sees the context on both sides of
+the phrase. In the setting "online", the response ends with the phrase.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _BATCH = 256
 class BenchmarkData:
     """Examples with one labelled phrase each, in three parts that share no documents.
 
-    `about` names the part that is measured. `notes` tell readers of the figures how the parts were made.
+    `about` names the part that is measured. `notes` tell readers of the results how the parts were made.
     """
 
     name: str
@@ -78,8 +78,8 @@ def read_benchmark(
     If the set has splits of its own, they are used. Otherwise it is split 70/10/20 by document.
 
     The published HaDes has no labels for its test part. In such a case, the validation part is measured, and a tenth of
-    the training documents is used for validation. If all phrases for validation are of one class, the training part is
-    used for validation, too.
+    the training documents is used for validation. If all validation phrases are of one class, the training part is used
+    for validation, too.
 
     Args:
         data: SET:PATH to train on.
@@ -174,7 +174,7 @@ def cut_context(example: Example, setting: str) -> Example:
 
 
 def judge_phrases(detector: Detector, examples: Sequence[Example]) -> list[Judgement]:
-    """Let a detector judge the labelled phrases. If it cannot judge given spans, it judges the whole responses."""
+    """Judge the labelled phrases with a detector. If it cannot judge given spans, it judges the whole responses."""
     judgements: list[Judgement] = []
     for start in range(0, len(examples), _BATCH):
         batch = examples[start : start + _BATCH]
@@ -194,9 +194,9 @@ class RunOptions:
     """Options for measuring methods.
 
     Attributes:
-        settings: Measure in these of `SETTINGS`. A suffix "@N" keeps N words on each side of the phrase.
-        criterion: Choose the threshold of each method that is best by this criterion on the validation part.
-        resamples: How many bootstrap samples to draw for the intervals.
+        settings: The settings to measure in, from `SETTINGS`. The suffix "@N" keeps N words on each side of the phrase.
+        criterion: The criterion by which each method's threshold is chosen on the validation part.
+        resamples: The number of bootstrap samples for the intervals.
         seed: The random seed of the bootstrap.
         command: The command line to record in the rows.
         progress: Called with lines of text that report progress.
@@ -222,7 +222,7 @@ class RunOptions:
 def benchmark_rows(
     data: BenchmarkData, methods: Sequence[TokenMethod], options: RunOptions | None = None
 ) -> Iterator[ResultRow]:
-    """Train and measure each method in each setting, and yield a result row. The group of a row is the setting.
+    """Train and measure each method in each setting, and yield result rows, with the setting as the group.
 
     Raises:
         InputError: Two methods have the same name. Other errors come from the methods.
@@ -259,7 +259,7 @@ def benchmark_rows(
 
 
 def fitted_threshold(detector: Detector, validation: Sequence[Example], criterion: str) -> tuple[float, str]:
-    """Fit the score from which a phrase counts as hallucinated. Return it, and a text on how it was fitted."""
+    """Fit the lowest score at which a phrase counts as hallucinated. Also describe in words how it was fitted."""
     project = METRICS["roc_auc"].rows
     judged = zip(validation, judge_phrases(detector, validation), strict=True)
     rows = [row for example, judgement in judged if (row := project(example, judgement)) is not None]

@@ -20,7 +20,7 @@ from veridical_lab.metrics.unit_labels import unit_labels
 
 
 def response_target(example: Example) -> float:
-    """Return the gold score of the whole response, or NaN if gold does not say."""
+    """Return the gold score of the whole response, or NaN if it is unknown."""
     gold = example.gold
     if gold.hallucination is not None:
         return gold.hallucination
@@ -32,10 +32,10 @@ def response_target(example: Example) -> float:
 
 
 def contradiction_target(example: Example) -> float:
-    """Return 1 if the errors of a response contradict the sources, and 0 if the sources do not mention them.
+    """Return 1 if the errors of a response contradict the sources, and 0 if the sources do not mention their content.
 
-    This is known from the group "label" of pairs (contradiction or neutral), or from the group "kind" of errors made by
-    rules (intrinsic or extrinsic, Maynez et al. 2020). Without such a group, the result is NaN.
+    The group "label" of pairs (contradiction or neutral) or the group "kind" of rule-based errors (intrinsic or
+    extrinsic, Maynez et al. 2020) gives the answer. Without such a group, the result is NaN.
     """
     groups = dict(example.group)
     kinds = {groups.get("label"), groups.get("kind")}
@@ -47,7 +47,7 @@ def contradiction_target(example: Example) -> float:
 def contradiction_pair(
     example: Example, scored: ScoredResponse, logits: NDArray[np.float64]
 ) -> tuple[bool, float] | None:
-    """Return whether the sources contradict a wrong response, and the logit for this of its worst part.
+    """Return whether the sources contradict a wrong response, and the contradiction logit of its worst part.
 
     Return None if one of the two is unknown, or if the response is not wrong.
 
@@ -128,8 +128,8 @@ def fit_scales(judged: Sequence[tuple[Example, ScoredResponse]], criterion: str)
 
     Returns:
         A dictionary, and notes on levels that could not be fitted. The dictionary has scales for "span" and "response",
-        and for "contradiction" if it could be fitted. "response_by" tells which logit stands for a response, chosen by
-        ROC AUC: the logit of the head for responses ("whole") or of the worst unit ("worst").
+        and for "contradiction" if it could be fitted. "response_by" names the logit that is used for responses, chosen
+        by ROC AUC: the logit of the head for responses ("whole") or of the worst unit ("worst").
     """
     tables = labelled_logits(judged)
     by_whole, by_worst = _auc(tables["whole"]), _auc(tables["worst"])
@@ -143,7 +143,7 @@ def fit_scales(judged: Sequence[tuple[Example, ScoredResponse]], criterion: str)
         if note is not None:
             notes.append(f"{level}: {note}")
             if level == "contradiction":
-                continue  # better no label than a meaningless one
+                continue  # without a fitted scale, the label would be meaningless
         assert isinstance(scale.calibration, Platt)
         scales[level] = TokenScale(scale.threshold, scale.calibration.slope, scale.calibration.intercept)
     return {**scales, "response_by": response_by}, notes

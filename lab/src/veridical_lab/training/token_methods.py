@@ -1,8 +1,8 @@
-"""Learn to detect hallucinated phrases or words from labelled data, by methods that share one small protocol.
+"""Train detectors of hallucinated phrases or words from labelled data, by methods with a common protocol.
 
 Methods are named like detectors, such as "features:svm,model=models/bert". Another package can add methods in the
-entry-point group `veridical.methods`. The name of any detector (see `veridical detectors`) is also the name of a
-method, which uses the detector as it is and learns nothing.
+entry-point group `veridical.methods`. The spec of any detector (see `veridical detectors`) is also a method, which uses
+the detector as it is, without training.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _TOKEN_OPTIONS = (
 
 
 class TokenMethod(Protocol):
-    """A way to make a detector from labelled examples."""
+    """A method that makes a detector from labelled examples."""
 
     @property
     def name(self) -> str:
@@ -53,10 +53,10 @@ class TokenMethod(Protocol):
         ...
 
     def fit(self, train: Sequence[Example], validation: Sequence[Example]) -> Detector:
-        """Make a detector that learns from `train`. Use `validation` for all other choices.
+        """Train a detector on `train`. Use `validation` for model selection, calibration and thresholds.
 
-        A detector with `judge_spans` (`records.detector.JudgesSpans`) is asked about the labelled phrases. For any
-        other detector, the highest verdict on a phrase is used.
+        A detector with `judge_spans` (`records.detector.JudgesSpans`) is asked about the labelled phrases. For other
+        detectors, the score of a phrase is the highest score of a verdict on it.
         """
         ...
 
@@ -104,7 +104,7 @@ class ReadyMethod:
 class FeatureMethod:
     """Trains a linear classifier on word features (`training.features`).
 
-    If `sources` is None, responses are compared with their sources if the training data have sources.
+    If `sources` is None, responses are compared with their sources whenever the training data have sources.
     """
 
     name: str

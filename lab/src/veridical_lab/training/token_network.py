@@ -1,4 +1,4 @@
-"""The network of a token classifier in training: its weights, and its loss on a batch."""
+"""The trainable network of a token classifier, with its loss on a batch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHORT = 512  # tokens
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Item:
-    """A window, the targets of its units and of its response, and whether its errors contradict the sources.
+    """A window with the targets of its units, of its response, and of whether its errors contradict the sources.
 
     Unknown targets are NaN.
     """
@@ -42,7 +42,7 @@ class Item:
 
 
 class TokenNetwork:
-    """The network of a token classifier in training: a backbone with heads for units, responses and contradictions.
+    """The trainable network of a token classifier: a backbone with heads for units, responses and contradictions.
 
     Args:
         runner: Runs the backbone. Training changes the backbone unless it is frozen.
@@ -76,7 +76,7 @@ class TokenNetwork:
             whole_hidden=width if options.whole_hidden is None else options.whole_hidden,
         )
         if not options.frozen:
-            unload(model)  # a later load must not get the changed weights
+            unload(model)  # a later load must not return the changed weights
         model.model.requires_grad_(not options.frozen)
         if options.frozen_embeddings:
             model.model.get_input_embeddings().requires_grad_(False)
@@ -92,7 +92,7 @@ class TokenNetwork:
         self.parameters = [p for group in self.groups() for p in group["params"]]
 
     def groups(self) -> list[dict[str, Any]]:
-        """Group the parameters of heads and backbone for an optimiser, each group with its highest learning rate."""
+        """Return parameter groups for the optimiser: heads and backbone, each group with its peak learning rate."""
         groups = [
             {"params": list(self.head.parameters()), "lr": self.options.head_learning_rate},
             {"params": [p for p in self.backbone.parameters() if p.requires_grad], "lr": self.options.learning_rate},
@@ -118,14 +118,14 @@ class TokenNetwork:
         return PairHead(self.head_settings, tensors)
 
     def loss(self, rows: Sequence[Sequence[Item]], class_weights: tuple[float, float]) -> torch.Tensor:
-        """Compute the loss of a batch, which is the weighted sum of up to four cross-entropies.
+        """Compute the loss of a batch, the weighted sum of up to four cross-entropies.
 
-        One is over units, one over responses, one over the worst unit of each wrong response whose wrong words are
-        unknown, and one over whether errors contradict the sources or are not mentioned there.
+        They are over units, over responses, over the worst unit of each wrong response without word labels, and over
+        whether errors contradict the sources or are not mentioned there.
 
         Args:
             rows: The items in each row of the batch. Items in a row share a prompt.
-            class_weights: How much hallucinated units and other units count.
+            class_weights: The loss weights of hallucinated units and of other units.
         """
         import torch
         from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
@@ -234,9 +234,9 @@ class TokenNetwork:
 
 @contextmanager
 def eager_attention(model: LocalModel, max_tokens: int) -> Iterator[None]:
-    """While the context lasts, compute attention without a fused kernel if windows are short and the device is a CPU.
+    """Compute attention without a fused kernel inside the context, if windows are short and the device is a CPU.
 
-    In this case, attention is a third faster, including the backward pass.
+    On CPUs, unfused attention on short windows is a third faster, including the backward pass.
     """
     previous = model.model.config._attn_implementation
     applies = model.device.type == "cpu" and 0 < max_tokens <= _SHORT
@@ -262,10 +262,10 @@ def _set_dropout(model: LocalModel, rate: float) -> None:
 
 
 def torch_head(width: int, settings: HeadSettings, seed: int) -> Any:
-    """Make a module with the parameters of a `PairHead`, initialised by `seed`.
+    """Make a torch module with the parameters of a `PairHead`, initialised by `seed`.
 
-    Call the module with the states of units and with the input of the heads for whole responses. It returns the logits
-    of units, of responses and of contradiction. The last are None if there is no head for contradiction.
+    Its inputs are the states of units and the input of the heads for whole responses. Its outputs are the logits of
+    units, of responses and of contradiction. The contradiction logits are None if there is no head for contradiction.
     """
     import torch
 

@@ -14,49 +14,48 @@ class TokenTraining:
     """Options for training a token classifier.
 
     Attributes:
-        pairs: How to present cases to the model.
-        unit: Classify each "word", from its pooled tokens (Liu et al. 2022), or each "token".
+        pairs: The options for presenting cases to the model.
+        unit: What to classify: each "word", from its pooled tokens (Liu et al. 2022), or each "token".
         pooling: How to pool the tokens of a word, "max" or "mean".
-        hidden: How many hidden units the tanh layer of the head has. 0 makes the head linear. Default: as many as the
-            backbone is wide.
+        hidden: The size of the head's tanh layer. 0 makes the head linear. Default: the width of the backbone.
         whole: What the heads for whole responses read: the "state" for the response, or "both" this state and the mean
             over the response's tokens.
-        whole_hidden: How many hidden units the heads for whole responses share. 0 makes them linear, and None gives as
-            many as the backbone is wide.
+        whole_hidden: The size of the layer that the heads for whole responses share. 0 makes them linear. None means
+            the width of the backbone.
         mode: "offline" (a token sees the whole response) or "online" (a token sees only the text to its left).
-        attention: "full", or "prefix". With "prefix", the prompt does not see the response, so that many responses to a
-            prompt can be trained on, and judged, in one pass.
-        group: With "prefix" attention, at most this many responses to a prompt share a pass in training.
-        dropout: The rate of dropout of hidden states and attention in training.
+        attention: "full" or "prefix". With "prefix", the prompt does not attend to the response, so a pass can process
+            many responses to the same prompt.
+        group: With "prefix" attention, the maximum number of responses to a prompt in one training pass.
+        dropout: The dropout rate of hidden states and attention in training.
         lexical: Whether the head also reads how each word overlaps with the sources (`text.lexical`).
-        frozen: Whether to keep all weights of the backbone as they are.
-        frozen_embeddings: Whether to keep the backbone's embeddings of tokens as they are.
-        learning_rate: The highest learning rate of the backbone. The rate rises to it over the first fraction `warmup`
+        frozen: Whether to freeze the backbone.
+        frozen_embeddings: Whether to freeze the backbone's token embeddings.
+        learning_rate: The peak learning rate of the backbone. The rate rises to it over the first fraction `warmup`
             of all steps (at most half of them), or over 150 steps if `tokens` is given. Over the last fraction
             `cooldown` of all steps, the rate falls to 0.
-        head_learning_rate: The highest learning rate of the heads.
+        head_learning_rate: The peak learning rate of the heads.
         weight_decay: The weight decay of all trained weights.
-        epochs: Make at most this many passes over the training part, unless `tokens` is given.
-        tokens: Train on this many tokens. If you resume with another number, training ends there.
-        batch_tokens: Each step reads at most this many tokens, including padding.
+        epochs: The maximum number of passes over the training part. Ignored if `tokens` is given.
+        tokens: The number of tokens to train on. If you resume with another number, training ends there.
+        batch_tokens: The maximum number of tokens in a step, including padding.
         evaluations: Evaluate on the validation part this many times in each epoch.
-        evaluate_tokens: If `tokens` is given, read this many tokens between two evaluations instead.
-        initial_weight: How much the weights from before the training count in the result, in [0, 1). The result is the
-            weighted mean of the weights before and after (Wortsman et al. 2022), which forgets less of what an earlier
+        evaluate_tokens: If `tokens` is given, the number of tokens between two evaluations.
+        initial_weight: The weight in [0, 1) of the initial weights in the result. The result is the weighted mean of
+            the weights before and after training (Wortsman et al. 2022), which reduces forgetting of what an earlier
             training has learned.
         patience: Stop after this many evaluations without a better result.
         class_weights: Whether to give both classes of units the same total weight.
         label_smoothing: How far to move labels towards 0.5, from 0 to below 1.
-        response_weight: How much the loss on labels of whole responses counts. The loss on units counts 1.
-        contradiction_weight: How much the loss of the head for contradictions counts. This head tells errors that
+        response_weight: The weight of the loss on labels of whole responses. The loss on units has the weight 1.
+        contradiction_weight: The weight of the loss of the head for contradictions. This head tells errors that
             contradict the sources from errors that the sources do not mention. With 0, there is no such head.
         soft_labels: Whether to train on the scores of gold verdicts (distillation) instead of on 0 and 1.
-        per_set: Train on at most this many examples of each data set. Default: all examples.
-        validation_per_set: Validate on at most this many examples of each data set.
-        criterion: Choose thresholds that are best on the validation part by this criterion
+        per_set: The maximum number of training examples of each data set. Default: all examples.
+        validation_per_set: The maximum number of validation examples of each data set.
+        criterion: The criterion by which thresholds are chosen on the validation part
             (`metrics.thresholding.CRITERIA`).
-        bf16: Whether to multiply matrices in bf16 if the device has bf16 (weights stay in fp32).
-        seed: The random seed for the split by document, the order, the initial head and dropout.
+        bf16: Whether to compute matrix products in bf16 if the device supports it (weights stay in fp32).
+        seed: The random seed for the split by document, the order of examples, the initial head and dropout.
     """
 
     pairs: PairSettings = field(default_factory=PairSettings)
@@ -108,5 +107,5 @@ class TokenTraining:
 
     @property
     def reads_lexical(self) -> bool:
-        """Whether the head reads how words overlap with the sources: if `lexical` is set and sources are read."""
+        """Whether the head reads how words overlap with the sources. True if `lexical` is set and sources are read."""
         return self.lexical and self.pairs.sources

@@ -1,8 +1,8 @@
-"""Train token and span classifiers on labelled words, phrases or responses.
+"""Train token and span classifiers on labels of tokens, marked phrases or whole responses.
 
-A classifier is a backbone (an encoder) with heads. This follows Liu et al. 2022, §4.2 and §5. One model is trained on
-labels of tokens, marked phrases and whole responses. Random numbers depend only on the seed and the step, so an
-interrupted training resumes with identical results.
+A classifier is a backbone (an encoder) with heads, as in Liu et al. 2022, §4.2 and §5. One model can be trained on all
+three kinds of labels. Random numbers depend only on the seed and the step, so an interrupted training resumes with
+identical results.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = ["CHECKPOINT", "Sets", "TokenTraining", "TrainingStopped", "train_toke
 
 Sets = Mapping[str, Sequence[Example]]
 _Judged = dict[str, list[tuple[Example, ScoredResponse]]]  # validation examples with their logits, by set
-_WARMUP = 150  # steps, where the number of tokens is given
+_WARMUP = 150  # steps of warm-up if the number of tokens is given
 
 
 def train_tokens(
@@ -77,17 +77,17 @@ def train_tokens(
 
     Args:
         model: The backbone. Training changes it unless it is frozen.
-        data: The examples by data set, or a function that draws the examples of a pass, counted from 0. With such a
-            function, you must pass `validation`.
+        data: The examples by data set, or a function that takes the number of a pass, counted from 0, and draws its
+            examples. With such a function, you must pass `validation`.
         options: How to train.
         out: The folder to write.
         start_from: Begin with the head of an earlier training. Default: a random head.
         validation: The examples to validate on, by data set. All of `data` is then used for training. Default: a tenth
             of the documents of each data set.
-        auxiliary_loss: Computes another loss of the backbone for a step, counted from 0, which is added to the loss of
-            the classifier. It returns None if the step has no such loss.
+        auxiliary_loss: A function that takes the number of a step, counted from 0, and returns an auxiliary loss of the
+            backbone, which is added to the classifier's loss, or None if the step has none.
         checkpoint_minutes: The minutes between two checkpoints.
-        stop: Asked after every step. If it returns true, a checkpoint is saved and `TrainingStopped` raised.
+        stop: Called after every step. If it returns true, a checkpoint is saved and `TrainingStopped` raised.
         progress: Called with lines of text that report progress.
 
     Raises:
@@ -104,7 +104,7 @@ def train_tokens(
 
 
 class _Training(TrainingLoop):
-    """One training, with its data and its network."""
+    """A training run with its data and its network."""
 
     def __init__(
         self,
@@ -222,7 +222,7 @@ class _Training(TrainingLoop):
             features = lexical_features(example.case, units) if self.options.reads_lexical else None
             for window in label_windows(encoding, units, features):
                 in_window = targets[window.units].astype(np.float32)
-                # one window of a wrong response may be right: only its own words tell
+                # a window of a wrong response may be free of errors, so only its own words decide
                 whole = response
                 if len(encoding.windows) > 1 and response > 0:
                     whole = float(in_window.max()) if len(in_window) and np.isfinite(in_window).all() else np.nan
@@ -277,7 +277,7 @@ class _Training(TrainingLoop):
     def judged(self) -> _Judged:
         """Score the validation examples of each data set with the current network."""
         self.model.model.train(False)
-        # a new engine: the fused optimiser changes weights unnoticed, and an engine keeps packed copies of them
+        # a new engine, because the fused optimiser changes weights in place and an engine keeps packed copies of them
         runner = PairRunner(TorchEngine(self.model), self.options.mode, self.options.attention)
         head = self.network.numpy_head()
         judged = {}
@@ -303,7 +303,7 @@ class _Training(TrainingLoop):
         return {"figure": mean, "sets": sets}, f"validation AUC (words / responses) {shown}; mean {mean:.4f}"
 
     def evaluate(self) -> None:
-        """Evaluate on validation. If the figure is the best so far, keep the weights and what they scored."""
+        """Evaluate on validation. If the figure is the best so far, keep the weights and the validation scores."""
         super().evaluate()
         if self.reached.without_gain == 0:
             self._of_best = self._latest
@@ -311,7 +311,7 @@ class _Training(TrainingLoop):
     @property
     def identity(self) -> str:
         """A digest of everything that two runs must share to use the same checkpoint."""
-        # a training can be made longer or shorter, and averaged afterwards
+        # without the options that may change on resuming: length and averaging
         options = asdict(self.options) | {"tokens": None}
         del options["initial_weight"]
         return digest_of([options, self.data_hash, self.model.hash])

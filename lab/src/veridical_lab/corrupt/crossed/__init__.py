@@ -1,8 +1,7 @@
-"""Make crossed examples about relations: two sources and two statements, and each statement is right for one source.
+"""Make crossed examples about relations: two sources and two statements, each supported by exactly one source.
 
-The texts are real and parsed once (`parsing`). For each kind of relation, there are rules that make the statements and
-a second source. Whether a statement is supported shows neither in its own words nor in the words that it shares with
-the source.
+The texts are real and parsed once (`parsing`). For each kind of relation, rules make the statements and a second
+source. Neither the words of a statement nor its word overlap with the source reveals its label.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ KINDS: Mapping[str, Sequence[Rule]] = {
 """The rules of each kind of relation."""
 
 _SHARES: Mapping[Rule, float] = {certainty.certainties: 0.12, scope.quantifiers: 0.5, scope.restrictions: 0.08}
-"""The share of sentences that a rule tries, where its relations would otherwise outnumber the others."""
+"""The fraction of sentences that a rule tries. Without it, the relations of these rules would outnumber the others."""
 
 
 def relation_examples(
@@ -49,9 +48,9 @@ def relation_examples(
 ) -> Iterator[Example]:
     """Make labelled cases about relations from parsed texts, four for each relation, as a stream.
 
-    The same seed gives the same cases. The documents are read in random order, so the first cases are a fair sample.
-    Another seed gives another order and other cases. If you need fewer cases, stop between two documents or two
-    relations, because the four cases of a relation balance each other.
+    The same seed gives the same cases. Another seed gives another order and other cases. The documents are read in
+    random order, so the first cases are a random sample. If you need fewer cases, stop after a complete document or
+    relation, because the four cases of a relation balance each other.
 
     The groups are `relation` (the kind), `form` (how it was made), `pair` (the same for the four cases) and `corrupted`
     (the kind, or "no"). Verdicts mark the wrong words.

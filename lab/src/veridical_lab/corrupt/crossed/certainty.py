@@ -1,4 +1,4 @@
-"""Make statements about how certain something is: a fact, or only possible, planned, claimed or denied.
+"""Make statements about certainty: a fact, or something that is only possible, planned, claimed or denied.
 
 A statement is wrong if it asserts something that is only possible, planned, claimed or denied in the source. It is also
 wrong if it says that an asserted fact is not certain. Two kinds of statement are not used, because readers disagree
@@ -23,7 +23,7 @@ _HEDGED = re.compile(
     r"supposed|said|claimed|if|whether|according)\b",
     re.I,
 )
-# S is the whole statement; A its subject; P its predicate as an infinitive, V as it is
+# S is the whole statement, A its subject, P its predicate as an infinitive, V its predicate unchanged
 _SAID_FACT = (
     "S.", "‹It is a fact that› S.", "‹It is established that› S.", "‹There is no doubt that› S.",
     "‹It is known for certain that› S.",

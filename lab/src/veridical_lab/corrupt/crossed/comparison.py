@@ -1,4 +1,4 @@
-"""Make statements about which of two things has more, from comparatives, superlatives, or two numbers in a sentence."""
+"""Make statements about which of two things has more of something, by comparatives, superlatives or two numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_THINGS = word_set("CARDINAL QUANTITY MONEY PERCENT DATE TIME")
 
 
 def comparatives(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Exchange the sides of "A is larger than B", and state it in other words: "B is smaller than A"."""
+    """Exchange the sides of "A is larger than B". Statements also use the opposite word: "B is smaller than A"."""
     tree = scene.trees[i]
     than = tree.find("than")
     noun = tree.child(than, "pobj")

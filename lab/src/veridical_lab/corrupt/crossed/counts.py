@@ -1,4 +1,4 @@
-"""Make statements about what is in a list, and about how many things are in it."""
+"""Make statements about the members of a list, and about their number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNCLEAR = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _List:
-    """A list of three to six members, from token `first` to `last`. `called` is a plural for all of them, if known."""
+    """A list of three to six members, from token `first` to `last`. `called` is a plural for them, or "" if unknown."""
 
     fact: Fact
     first: int

@@ -1,4 +1,4 @@
-"""Make four labelled examples from two sources and two statements, and check that words alone do not tell the label."""
+"""Make four labelled examples from two sources and two statements whose words alone do not reveal the labels."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from veridical_lab.corrupt.crossed.trees import opened
 from veridical_lab.datasets.reading import group
 
 Version = Mapping[int, str]
-"""New texts for some sentences, by the number of the sentence in the document."""
+"""Replacement texts for some sentences, by sentence number in the document."""
 
 _PASSAGE = (3, 8)  # the fewest and the most sentences of a source
-_ALONE = 0.3  # the share of sources that have only the sentences that matter
+_ALONE = 0.3  # the share of sources that consist only of the sentences that decide the labels
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _MARKS = re.compile("[‹›]")
 _BROKEN = re.compile(r" [,.;]|,[,.]|\(|\)|  |\.\.$")
@@ -31,7 +31,7 @@ class Crossing:
     Attributes:
         kind: The kind of relation.
         form: How the crossing was made, such as the verb.
-        versions: The new sentences in the first and in the second source.
+        versions: The new sentences of the first source and of the second source.
         statements: First the statement that is right for the first source, then the one that is right for the second
             source. The words that are wrong for the other source stand between ‹ and ›.
         touched: The numbers of the sentences that decide whether the statements are right.
@@ -60,7 +60,7 @@ class Text:
 
 
 def filled(template: str, parts: Mapping[str, str]) -> str:
-    """Put texts in the place of capital letters in a template. Sentences begin with a capital letter.
+    """Replace the capital letters in a template by texts. Sentences begin with a capital letter.
 
     >>> filled("F, so G. F again.", {"F": "it rained", "G": "Anna left"})
     'It rained, so Anna left. It rained again.'
@@ -90,16 +90,16 @@ def read_marks(text: str) -> tuple[str, list[Span]]:
 
 @lru_cache(maxsize=1024)
 def _words(text: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the different words of a text in lower case, and those of them that are content words."""
+    """Return the distinct words of a text in lower case, and the content words among them."""
     everything = frozenset(_WORD.findall(text.lower()))
     return everything, everything - STOP_WORDS
 
 
 def is_balanced(sources: Sequence[str], statements: Sequence[str]) -> bool:
-    """Check that words do not give away which statements are right.
+    """Check that words do not reveal which statements are right.
 
-    A statement may have words that its source does not have. Right and wrong statements must have equally many of them,
-    and equally many content words among them.
+    Right and wrong statements must have equally many words that their source lacks, and equally many content words
+    among these.
 
     >>> is_balanced(["A beat B.", "B beat A."], ["A lost to B.", "B lost to A."])
     True
@@ -124,9 +124,9 @@ def crossings(
     touched: tuple[int, ...],
     draw: Random,
 ) -> Iterator[Crossing]:
-    """Combine a pair of versions with a pair of statements, and yield one crossing.
+    """Combine a pair of versions with a pair of statements, and yield at most one crossing.
 
-    The combination is drawn from those that are balanced (`is_balanced`). If none is balanced, nothing is yielded.
+    The combination is drawn from the balanced ones (`is_balanced`). If there are none, nothing is yielded.
     """
     choices = [(pair, said) for pair in versions for said in statements]
     for pair, said in draw.sample(choices, len(choices)):
@@ -139,7 +139,7 @@ def crossings(
 def examples_of(crossing: Crossing, text: Text, id: str, document: str, draw: Random) -> Iterator[Example]:
     """Make the four examples of a crossing: each statement with the source that supports it and with the other source.
 
-    The sources are passages of three to eight sentences, or only the sentences that matter. Statements get a capital
+    The sources are passages of three to eight sentences, or only the decisive sentences. Statements get a capital
     letter. If words alone would tell right from wrong, or if a statement has stray punctuation, nothing is yielded. The
     ids of the examples begin with `id`.
     """

@@ -1,4 +1,4 @@
-"""Make statements about how two clauses are related: which one is the cause of the other, or which one came first."""
+"""Make statements about how two clauses are related: which one is the cause of the other, or which event came first."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _is_plain(*clauses: str) -> bool:
 
 
 def _is_free(*clauses: str) -> bool:
-    """Return whether clauses can stand in any order, because none of them refers to something before."""
+    """Return whether clauses can stand in any order, because none of them refers to earlier text."""
     return not any(_PRONOUN.search(clause) for clause in clauses)
 
 
@@ -38,7 +38,7 @@ def _said(template: str, f: str, g: str) -> str:
 
 
 def _links(tree: Tree, *conjunctions: str) -> Iterator[tuple[str, str, int, bool]]:
-    """Find the two clauses of a sentence that consists of nothing else and joins them by one of these conjunctions.
+    """Find the two clauses of a sentence that consists of only these clauses and one of the conjunctions.
 
     Yield the clauses in order, the conjunction, and whether the clause with the conjunction comes first.
     """
@@ -97,7 +97,7 @@ _NO_CAUSE = word_set("partly largely mainly mostly primarily not part only just 
 
 
 def causes(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Exchange cause and effect of two clauses or sentences that "because", "so", "as a result" and the like join."""
+    """Exchange cause and effect of two clauses or sentences that are joined by "because", "so", "as a result" etc."""
     tree = scene.trees[i]
     for f, g, _, cause_first in _links(tree, "because"):
         yield from _reversed_causes(scene, (i,), f, g, cause_first, "because", draw)
@@ -114,8 +114,8 @@ def causes(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 def _reversed_causes(
     scene: Scene, touched: tuple[int, ...], f: str, g: str, cause_first: bool, form: str, draw: Random
 ) -> Iterator[Crossing]:
-    """Make a crossing from a text that says which of two clauses is the cause, and a text that says the reverse."""
-    emptied = dict.fromkeys(touched[:-1], "")  # a second sentence takes up the first one
+    """Make a crossing from a text in which one of two clauses is the cause, and a text that says the reverse."""
+    emptied = dict.fromkeys(touched[:-1], "")  # both clauses go into the last sentence
 
     def version(template: str, one: str, other: str) -> Version:
         return {**emptied, touched[-1]: _said(template, one, other)}
@@ -185,7 +185,7 @@ _AHEAD = 4  # sentences after the first event in which the second one may be
 
 
 def orders(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Reverse the order of two events that "before", "after", "then" or the years in which they happened tell."""
+    """Reverse the order of two events. The text gives the order by "before", "after", "then" or years."""
     tree = scene.trees[i]
     for f, g, conjunction, opens in _links(tree, "before", "after"):
         word = tree.original(conjunction, conjunction)
@@ -210,7 +210,7 @@ def _participles(fact: Fact) -> Iterator[Crossing]:
         if tree.child(verb, "conj") is not None:
             continue
         end = fact.end
-        if prep > fact.verb:  # it must end the sentence, after the main clause
+        if prep > fact.verb:  # the participle clause must end the sentence, after the main clause
             end = prep - 1 - (tree.lower[prep - 1] == ",")
             if tree.last[prep] < len(tree) - 2:
                 continue
@@ -227,7 +227,7 @@ def _participles(fact: Fact) -> Iterator[Crossing]:
 
 
 def _past_of_participle(fact: Fact, prep: int, verb: int) -> str:
-    """Turn "leaving" or "having left" into "left", and "being elected" into "was elected". "" if it is unclear who."""
+    """Turn "leaving" or "having left" into "left", "being elected" into "was elected". "" if the agent is unclear."""
     tree, auxiliaries = fact.tree, fact.tree.all_children(verb, "aux", "auxpass")
     opening = auxiliaries[0] if auxiliaries else verb
     if len(auxiliaries) > 1 or opening != prep + 1 or (not fact.subject.is_agent and (auxiliaries or fact.passive)):
@@ -261,7 +261,7 @@ def _sequences(fact: Fact, draw: Random) -> Iterator[Crossing]:
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """A fact with a date. `text` is the fact without the date, whose tokens go from `first` to `last`."""
+    """A dated fact. `text` is the fact without the date. The tokens of the date go from `first` to `last`."""
 
     fact: Fact
     text: str

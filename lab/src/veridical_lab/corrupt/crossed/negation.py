@@ -1,4 +1,4 @@
-"""Make statements about what is negated: which one of two clauses, or a negation in other words ("failed to")."""
+"""Make statements about negation: which of two clauses is negated, or a negation in other words ("failed to")."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from veridical_lab.corrupt.crossed.verbs import gerund, past
 from veridical_lab.corrupt.english import word_set
 
 _AHEAD = 2  # sentences between two clauses
-_PUT_IN = 0.4  # the share of pairs of positive clauses that get a negation; others have one to move
+_PUT_IN = 0.4  # the share of pairs of positive clauses that get a negation; other pairs already have one to move
 _AUXILIARIES = word_set(
     "is are was were has have had can could will would should must did does do may might"
-)  # those before which "not" cannot stand
+)  # the auxiliaries that "not" can follow
 _NEGATIVE = re.compile(
     r"\b(?:not|no|never|nor|neither|none|nobody|nothing|hardly|without|cannot|only|unless|few|little|lack\w*|any|"
     r"but|yet|still|even|already|if|whether|also|too|later|now|then)\b|n['’]t\b",
@@ -63,7 +63,7 @@ def _clauses(tree: Tree) -> Iterator[Clause]:
         clause = tree.clause(verb)
         if clause is None or clause.subject is None or clause.subject.last != clause.finite - 1:
             continue
-        # without an adjunct that stands before it or is cut off, a negated clause would say more
+        # if an adjunct precedes the clause or is cut off, its negation would say more
         before = clause.opens - 1
         if before >= 0 and (verb == tree.root or tree.deps[before] not in ("cc", "punct")):
             continue
@@ -110,7 +110,7 @@ _OTHER = {
 
 
 def failures(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Reverse phrases such as "failed to", "refused to" and "was unable to". The statements say whether it was done."""
+    """Reverse phrases such as "failed to" and "was unable to". The statements say whether the action happened."""
     for fact in scene.facts(i):
         tree, word = fact.tree, fact.verb
         if fact.tense != "past" or fact.passive or tree.deps[word] not in ("ROOT", "conj"):

@@ -1,4 +1,4 @@
-"""Parse plain texts once, and keep the parses in a folder that can be read without spaCy.
+"""Parse plain texts once, and store the parses in a folder that can be read without spaCy.
 
 The folder has one file of JSON Lines for each data set and part of the split, with one line per document. If a run is
 interrupted, start it again and it continues.
@@ -26,7 +26,7 @@ from veridical_lab.corrupt.rules import text_examples
 from veridical_lab.datasets.appending import append_lines, recover
 
 PARTS = ("train", "valid")
-_LONGEST = 60  # words of a sentence that is parsed
+_LONGEST = 60  # maximum number of words of a sentence that is parsed
 _BATCH = 25  # documents between two saves
 _PIPELINE = "pipeline.txt"
 _NOTES = re.compile(r"(?:\[[0-9]+\](?::[0-9–-]+)?)+")
@@ -78,8 +78,8 @@ def documents_of(spec: str) -> Iterator[TextDocument]:
     """Read the training and validation documents of a data set, SET:PATH.
 
     Plain texts are split by document in the same way as for training. Their documents have names such as
-    "wikipedia/17", and those of the set `plain` are named after their folder. Of a labelled set, each different source
-    is one document. Such a set must have the splits train and dev.
+    "wikipedia/17", and those of the set `plain` are named after their folder. In a labelled set, each distinct source
+    is a document. Such a set must have the splits train and dev.
 
     Raises:
         InputError: The set has neither plain texts nor these splits.
@@ -180,7 +180,7 @@ def _sentences(text: str) -> list[list[str]]:
 
 
 def _row(sentence: str, parses: Iterator[Any] | None) -> list[Any]:
-    """Make the row that is stored for a sentence: the text and, if it was parsed, the columns of the parse."""
+    """Make the row to store for a sentence: the text and, if the sentence was parsed, the columns of the parse."""
     if parses is None:
         return [sentence]
     tokens = list(next(parses))
@@ -208,7 +208,7 @@ def _sentence(row: Sequence[Any]) -> ParsedSentence:
 def read_parsed(folder: Path, part: str = "train", *, seed: int = 0) -> Iterator[Document]:
     """Read the parsed documents of one part ("train", "valid") in a folder made by `parse`.
 
-    The seed decides their order, so that the first documents are a fair sample.
+    The seed determines their order. The first documents are a random sample.
 
     Raises:
         InputError: There is no such part, or the folder has no parsed documents of it.

@@ -1,7 +1,7 @@
 """Make statements about who did something to whom.
 
-The rules exchange subject and object, active and passive, verbs that say the same from the other side ("beat" and "lose
-to"), and the two sides of verbs of cause.
+The rules exchange subject and object, exchange active and passive, replace verbs by their converses ("beat" by "lose
+to"), and exchange the two sides of verbs of cause.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _in_other_voice(relation: Relation, agent: Phrase, other: Phrase, rest: str)
 
 
 def converses(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Say a relation from the other side: "Anna beat Eva" as "Eva lost to Anna"."""
+    """Express a relation by its converse: "Anna beat Eva" as "Eva lost to Anna"."""
     for relation in scene.relations(i):
         table = CONVERSES if relation.key in CONVERSES and _agents(relation) == 2 else FREE_CONVERSES
         yield from _from_table(relation, table, "converse", draw)
@@ -105,7 +105,7 @@ def _agents(relation: Relation) -> int:
 
 
 def _may_change_places(relation: Relation) -> bool:
-    """Return whether each side of a relation could do to the other side what the verb says."""
+    """Return whether the relation remains plausible if its two sides change places."""
     return relation.is_direct and _agents(relation) == 2 and _are_exchangeable(relation)
 
 
@@ -269,7 +269,7 @@ owe X to: B *wait for X from A
 win X from: B *lose X to A
 steal X from: B *lose X to A
 """)
-"""How to say a relation between two people or groups from the other side, by `Relation.key`."""
+"""Converses for relations between two people or groups, by `Relation.key`."""
 FREE_CONVERSES = _table("""
 contain, include, comprise: B *be part of A | B *be found in A
 surround, enclose: B *be in the middle of A
@@ -305,7 +305,7 @@ be before, come before: B *be after A
 be after, come after: B *be before A
 flow into, drain into, empty into: B *receive the waters of A
 """)
-"""How to say a relation between things or places from the other side, by `Relation.key`."""
+"""Converses for relations between things or places, by `Relation.key`."""
 CAUSES = _table("""
 cause, trigger, provoke, bring about: B *be the result of A | B *come from A | A *give rise to B
 lead to, result in: B *be the result of A | A *be the cause of B | B *come from A
@@ -313,4 +313,4 @@ result from, stem from, arise from, originate from, be due to: B *be the cause o
 be cause of, be reason for, be source of: B *be the result of A | B *come from A
 be result of, be consequence of, be effect of, be product of: B *be the cause of A | B *lead to A
 """)
-"""How to say a relation between cause and effect from the other side, by `Relation.key`."""
+"""Converses for relations between cause and effect, by `Relation.key`."""

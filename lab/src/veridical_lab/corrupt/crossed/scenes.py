@@ -1,4 +1,4 @@
-"""Read a document for the rules: the trees of its sentences, the facts that they state, and whom pronouns refer to."""
+"""Extract what the rules need from a document: its trees and facts, and the antecedents of pronouns."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Fact:
 
     @property
     def lead(self) -> str:
-        """The auxiliary that the verb shares with an earlier verb ("was built and [was] sold"), followed by a space."""
+        """The auxiliary shared with an earlier verb ("was built and [was] sold") and a space, or "" if none."""
         if self.tree.tags[self.verb] != "VBN" or self.tree.child(self.verb, "aux", "auxpass") is not None:
             return ""
         if self.passive:
@@ -82,7 +82,7 @@ class Fact:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the clause has something after the verb, and everything that the verb needs."""
+        """Whether the clause contains the complements that the verb needs, at least one."""
         needed = self.tree.all_children(self.verb, *_NEEDED)
         if not any(self.verb < token <= self.end for token in needed):
             return False
@@ -92,12 +92,12 @@ class Fact:
 
     @property
     def touched(self) -> tuple[int, ...]:
-        """The numbers of the sentences that state the fact and that say who its subject is, if that is a pronoun."""
+        """The numbers of the sentences that state the fact or, if the subject is a pronoun, name its antecedent."""
         known_from = self.subject.known_from
         return (self.sentence,) if known_from is None else (known_from, self.sentence)
 
     def until(self, last: int) -> str:
-        """Return the part of the clause from after the subject up to the token `last`."""
+        """Return the part of the clause between the subject and the token `last`, including `last`."""
         return self.lead + self.tree.text(self.opens, last)
 
     def rest(self, last: int) -> str:
@@ -207,7 +207,7 @@ class Scene:
         return Fact(tree, i, verb, opens, tree.end_of(verb), subject, tense, passive, alone)
 
     def _subject(self, i: int, verb: int) -> Phrase | None:
-        """Find the subject of a verb: its own, that of a verb joined to it by "and", or the noun that it describes."""
+        """Find the subject of a verb: its own, that of a coordinated verb before, or the noun that it modifies."""
         tree = self.trees[i]
         own = tree.child(verb, "nsubj", "nsubjpass", "csubj", "expl")
         dep = tree.deps[verb]
@@ -222,10 +222,10 @@ class Scene:
         return self._antecedent(i, own) if tree.tags[own] == "PRP" else tree.phrase(own)
 
     def _antecedent(self, i: int, pronoun: int) -> Phrase | None:
-        """Find the person to whom "he" or "she" refers, and return the pronoun as a phrase with this person's name.
+        """Find the antecedent of "he" or "she", and return the pronoun as a phrase with the name of this person.
 
-        Return None if the person is not certain. Each of the sentences before must have this person or the same pronoun
-        as its subject, and they must name nobody else.
+        Return None if the antecedent is uncertain. Each sentence up to the antecedent must have this person or the same
+        pronoun as its subject, and must name no other person.
         """
         word = self.trees[i].lower[pronoun]
         if word not in ("he", "she") or "PERSON" in self.trees[i].kinds[:pronoun]:
@@ -247,7 +247,7 @@ class Scene:
 
 
 def _holds(tree: Tree, verb: int) -> bool:
-    """Return whether the text says or takes for granted that a clause holds."""
+    """Return whether the text states or presupposes a clause."""
     top = verb
     while tree.deps[top] == "conj":
         top = tree.heads[top]

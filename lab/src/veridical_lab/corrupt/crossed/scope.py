@@ -1,4 +1,4 @@
-"""Make statements about how many a fact applies to: all, most, some, none, both, one, at least or at most so many."""
+"""Make statements about the quantity that a fact applies to: all, most, some, none, both, only one, or a bound."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from veridical_lab.corrupt.crossed.trees import Tree, opened
 from veridical_lab.corrupt.english import word_set
 from veridical_lab.corrupt.mentions import YEAR
 
-# what sources and statements say of a plural N, by meaning; every form takes a plural verb
+# quantified forms of a plural N in sources and statements, by meaning; every form takes a plural verb
 _SOURCE = {
     "all": ("all of N", "N without exception"), "most": ("most of N",), "few": ("only a few of N", "few of N"),
     "not all": ("only some of N", "some but not all of N", "only a few of N"), "none": ("none of N",),
@@ -47,7 +47,7 @@ _UNCLEAR = re.compile(
 
 
 def quantifiers(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Say for how many in a group a fact is true: "the workers" become "all" or "only some of the workers"."""
+    """Quantify the group that a fact is about: "the workers" become "all" or "only some of the workers"."""
     for fact in scene.facts(i):
         tree, subject, finite = fact.tree, fact.subject, fact.tree.lower[fact.opens]
         group, predicate = subject.text, fact.predicate
@@ -152,7 +152,7 @@ def pairs(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 
 
 def restrictions(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
-    """Say that a fact is true of one only, or of others, too: "only Anna came", "Anna, like others, came"."""
+    """Say that a fact applies to one only, or to others, too: "only Anna came", "Anna, like others, came"."""
     for fact in scene.facts(i):
         tree, subject, predicate = fact.tree, fact.subject, fact.predicate
         if not fact.alone or fact.tense != "past" or fact.passive or subject.known_from is not None:

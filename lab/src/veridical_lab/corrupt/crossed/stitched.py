@@ -22,9 +22,9 @@ _REFERS = re.compile(
 )
 
 
-@lru_cache(maxsize=8)  # each sentence is asked for by those before
+@lru_cache(maxsize=8)  # a sentence is looked up again for each of the preceding sentences
 def _facts(scene: Scene, i: int) -> list[Fact]:
-    """Find the complete facts of a sentence whose predicates do not refer to anything before."""
+    """Find the complete facts of a sentence whose predicates do not refer to earlier text."""
     facts = (fact for fact in scene.facts(i) if 3 <= fact.predicate.count(" ") + 1 <= _LONGEST)
     return [fact for fact in facts if fact.is_complete and not _REFERS.search(fact.predicate)]
 
@@ -58,7 +58,7 @@ def stitched_subjects(scene: Scene, i: int, draw: Random) -> Iterator[Crossing]:
 
 
 def _are_different(one: Fact, other: Fact) -> bool:
-    """Return whether the subjects of two facts are certainly different and could change places."""
+    """Return whether the subjects of two facts are certainly different and can be exchanged."""
     a, b = one.subject, other.subject
     together = one.sentence == other.sentence
     if a.plural != b.plural or a.is_agent != b.is_agent or one.predicate == other.predicate:

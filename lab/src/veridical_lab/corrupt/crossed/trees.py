@@ -48,7 +48,7 @@ class Phrase:
 
     @property
     def said(self) -> str:
-        """What statements call the phrase: the name if it is a pronoun, and its text otherwise."""
+        """The text of the phrase in statements: for a pronoun, the name that it refers to."""
         return self.name or self.text
 
     @property
@@ -102,13 +102,13 @@ def opened(text: str) -> str:
 
 
 class Tree:
-    """The dependency tree of one sentence. Tokens are given by their numbers.
+    """The dependency tree of one sentence. Tokens are identified by their indices.
 
     Attributes:
         parsed: The parse of the sentence. `deps`, `tags`, `heads`, `lemmas` and `kinds` are its columns.
         lower: The tokens in lower case.
-        first: For each token, the first one among the token itself and all tokens below.
-        last: For each token, the last one among the token itself and all tokens below.
+        first: For each token, the first token of its subtree.
+        last: For each token, the last token of its subtree.
     """
 
     def __init__(self, parsed: ParsedSentence, root: int) -> None:
@@ -122,7 +122,7 @@ class Tree:
         for i, head in enumerate(self.heads):
             if head != i:
                 self.children[head].append(i)
-            while self.first[head] > i or self.last[head] < i:  # pass the token on to the heads that do not reach it
+            while self.first[head] > i or self.last[head] < i:  # extend the spans of all heads above
                 side = self.first if self.first[head] > i else self.last
                 side[head] = i
                 head = self.heads[head]
@@ -134,7 +134,7 @@ class Tree:
         text = parsed.text
         if len(parsed.deps) not in _SIZE or not text[0].isupper() or _ODD.search(text):
             return None
-        if parsed.tags[-1] != "." or parsed.starts[-1] != len(text) - 1:  # a final stop of its own, not of "U.S."
+        if parsed.tags[-1] != "." or parsed.starts[-1] != len(text) - 1:  # the final stop must not belong to "U.S."
             return None
         if text.count("(") != text.count(")") or not _TITLES.fullmatch(text):
             return None
@@ -188,7 +188,7 @@ class Tree:
         return self.inside(text) if first == 0 else text
 
     def inside(self, text: str) -> str:
-        """Change `text`, the beginning of this sentence, so that it can stand inside another sentence.
+        """Adapt `text`, the beginning of this sentence, for use inside another sentence.
 
         The first letter becomes lower case unless the first word is a name.
         """
@@ -199,7 +199,7 @@ class Tree:
         if re.match(r"\w\S*[A-Z]", text):
             return text
         word = Span(0, self.parsed.ends[0])
-        keeps = tag in ("NN", "VB") and is_name(self.parsed.text, word)  # tags of names that the tagger does not know
+        keeps = tag in ("NN", "VB") and is_name(self.parsed.text, word)  # the tags that unknown names get
         return text if keeps else text[:1].lower() + text[1:]
 
     def replaced(self, *parts: tuple[int, int, str]) -> str:
@@ -215,7 +215,7 @@ class Tree:
         return opened("".join([*pieces, text[at:]]).lstrip())
 
     def is_whole(self, i: int) -> bool:
-        """Return whether a token and all tokens below it stand together without a gap."""
+        """Return whether the subtree of a token is contiguous."""
         count, below = 0, [i]
         while below:
             count += 1
@@ -227,7 +227,7 @@ class Tree:
     def phrase(self, head: int) -> Phrase | None:
         """Read the noun phrase around the noun `head`, up to the first clause, apposition or adjunct in it.
 
-        Return None for pronouns, lists, vague or long phrases, and phrases whose parts do not stand together.
+        Return None for pronouns, lists, vague or long phrases, and phrases that are not contiguous.
         """
         last = self._last_of_phrase(head)
         if last is None or not self._is_good(head, last):
@@ -288,7 +288,7 @@ class Tree:
         return True
 
     def _kind_of(self, head: int) -> str:
-        """Find out what a noun names, as in `Phrase.kind`."""
+        """Return the kind of thing that a noun names, as in `Phrase.kind`."""
         lemma, word = self.lemmas[head].lower(), self.lower[head]
         if any(char.isdigit() for char in word):
             return "thing"
@@ -357,7 +357,7 @@ class Tree:
         return self.deps[comma] == "punct" and (before_noun or self.child(head, "conj") is not None)
 
     def is_cut(self, verb: int, end: int) -> bool:
-        """Return whether a list or another phrase is torn apart if the clause of `verb` is cut after `end`."""
+        """Return whether cutting the clause of `verb` after `end` would split a list or another phrase."""
         return any(
             (self.deps[t] == "conj" and verb < self.heads[t] <= end) or verb < self.first[t] <= end
             for t in range(end + 1, self.last[verb] + 1)

@@ -1,4 +1,4 @@
-"""Analyse what probes can and cannot see, with result rows to plot (CH-Wang et al. 2024, §6).
+"""Analyse what probes can and cannot detect, with result rows to plot (CH-Wang et al. 2024, §6).
 
 The analyses compare sublayers, types of error, data sets, model sizes, and lengths of the sources. Each analysis takes
 the model, the data and an `AnalysisConfig`, and returns an `Analysis`.

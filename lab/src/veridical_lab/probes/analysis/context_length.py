@@ -1,6 +1,6 @@
-"""Measure how well probes do if the model reads only so many tokens of the sources.
+"""Measure how well probes do if the model reads only the first tokens of the sources.
 
-This shows whether probes see the sources, or only the response. The analysis is not in CH-Wang et al. 2024.
+The result shows whether probes use the sources, or only the response. The analysis is not in CH-Wang et al. 2024.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def analyse_context_length(
         model: The language model to probe.
         data: The labelled data, NAME:PATH.
         config: The options of the analysis.
-        token_counts: How many source tokens to keep, one number for each training. 0 removes the sources, and None
-            keeps all.
+        token_counts: The numbers of source tokens to keep, with one training run for each. 0 removes the sources, and
+            None keeps all tokens.
 
     Raises:
         InputError: There are no counts, or a count is below 0.
@@ -58,7 +58,7 @@ def analyse_context_length(
 
 
 def truncate_sources(model: LocalModel, example: Example, count: int) -> Example:
-    """Keep only the first `count` tokens of an example's sources, counted in all. Gold on the sources is removed."""
+    """Keep only the first `count` tokens of an example's sources in total. Gold on the sources is removed."""
     sources = []
     left = count
     for source in example.case.sources:

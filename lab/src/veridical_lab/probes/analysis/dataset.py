@@ -1,7 +1,7 @@
 """Provide what all analyses need: options, data sets prepared for one model, and objectives with labels.
 
-An analysis computes the activations of a model on a data set only once. If you name a folder for stores, all analyses
-share them.
+An analysis computes the activations of a model on a data set only once. If you configure a folder for stores, all
+analyses share the stored activations.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from veridical_lab.probes.options import ProbeConfig
 
 @dataclass(frozen=True, slots=True)
 class AnalysisConfig(ProbeConfig):
-    """Options that all analyses share. Training shares those of `ProbeConfig`, too.
+    """Options common to all analyses. They include the options of `ProbeConfig` for training.
 
     Attributes:
         store: A folder of stores, with one store for each model and data set. Default: activations are held in memory.
-        split: Which part of the published data to load. Default: all parts.
-        sample: How many documents to use from each data set. Default: all documents.
-        resamples: How many bootstrap samples to draw for each interval.
+        split: The part of the published data to load. Default: all parts.
+        sample: The number of documents to draw from each data set. Default: all documents.
+        resamples: The number of bootstrap samples for each interval.
         level: The confidence level of intervals, in (0, 1).
         command: The command line to record.
     """
@@ -40,7 +40,7 @@ class AnalysisConfig(ProbeConfig):
 
     @property
     def settings(self) -> BenchSettings:
-        """These options as settings of `bench`, whose code loads the data and measures."""
+        """These options as `bench` settings, because `bench` loads the data and measures."""
         return BenchSettings(
             (),
             (),
@@ -54,7 +54,7 @@ class AnalysisConfig(ProbeConfig):
 
 
 def read_data(spec: str, config: AnalysisConfig, name: str | None = None) -> Loaded:
-    """Read the examples of NAME:PATH, or of a sample of `config.sample` documents. Results call the data `name`."""
+    """Read the examples of NAME:PATH, or of a sample of `config.sample` documents. `name` is used in results."""
     data = load_data(spec, config.settings)
     return replace(data, name=name or data.name)
 

@@ -1,6 +1,6 @@
-"""Find which types of error probes see, by testing each type against all clean responses.
+"""Measure which types of error probes detect, by testing each type against all clean responses.
 
-This follows CH-Wang et al. 2024, Figure 3. F1 depends on how common a type is, but recall at a fixed threshold and ROC
+This follows CH-Wang et al. 2024, Figure 3. F1 depends on the frequency of a type. Recall at a fixed threshold and ROC
 AUC do not.
 """
 
@@ -28,7 +28,7 @@ def analyse_error_types(
     merge: Mapping[str, str] | None = None,
     by: str | None = None,
 ) -> Analysis:
-    """Measure for each type of error how well each sublayer tells these errors from all clean responses.
+    """Measure, for each type of error and each sublayer, how well probes separate errors from all clean responses.
 
     The probes are trained on all types together, so probes and thresholds are those of `analyse_layers`.
 
@@ -36,9 +36,9 @@ def analyse_error_types(
         model: The language model to probe.
         data: The labelled data, NAME:PATH.
         config: The options of the analysis.
-        merge: Types by name, each given as a text. All labels that contain this text form the type (see
-            `error_types_of`).
-        by: Compare the values of this group of the examples instead of types. Each value has its own clean examples.
+        merge: For each type, a text. All labels that contain the text belong to the type (see `error_types_of`).
+        by: The name of a group of the examples. If given, its values are compared instead of types, each with its own
+            clean examples.
 
     Raises:
         InputError: No error has a type, or no error has one of the named types.
@@ -81,13 +81,13 @@ def _restricted(evaluation: Evaluation, labels: set[str], by: str | None) -> Eva
 
 
 def error_types_of(examples: Sequence[Example], merge: Mapping[str, str], by: str | None = None) -> dict[str, set[str]]:
-    """Find the labels of verdicts that belong to each type of error. By default, every label is a type.
+    """Map each type of error to the verdict labels that belong to it. By default, every label is a type.
 
     Args:
         examples: The labelled cases.
-        merge: Types by name, each given as a text that its labels contain, in any letter case ("intrinsic" for
-            "Intrinsic Entity Error" …).
-        by: Take the values of this group of the examples as types instead.
+        merge: For each type, a text that its labels contain, in any letter case ("intrinsic" for "Intrinsic Entity
+            Error" …).
+        by: The name of a group of the examples. If given, its values are the types.
 
     Raises:
         InputError: There are no types.
@@ -113,9 +113,9 @@ def error_types_of(examples: Sequence[Example], merge: Mapping[str, str], by: st
 
 
 def with_errors_of(example: Example, labels: set[str]) -> Example | None:
-    """Keep only an example's errors with these labels. None if all of its errors have other labels.
+    """Keep only an example's errors with these labels. Return None if all of its errors have other labels.
 
-    Errors with other labels are then unjudged, so that they count neither as hits nor as false alarms.
+    Errors with other labels become unjudged, so that they count neither as hits nor as false alarms.
     """
     gold = example.gold
     errors = [v for v in gold.verdicts if v.score >= GOLD_THRESHOLD]

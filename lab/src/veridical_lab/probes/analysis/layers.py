@@ -1,6 +1,6 @@
 """Measure F1-R and F1-Sp of each sublayer, and find the first sublayer with 95 % of the highest value (the peak).
 
-This follows CH-Wang et al. 2024, Figures 2 and 4. A single training gives all 2L probes.
+This follows CH-Wang et al. 2024, Figures 2 and 4. One training run gives the probes of all 2L sublayers.
 """
 
 from __future__ import annotations

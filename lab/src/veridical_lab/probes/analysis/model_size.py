@@ -1,4 +1,4 @@
-"""Compare probes on base models of different size ("Model Size", CH-Wang et al. 2024, §6)."""
+"""Compare probes on base models of different sizes ("Model Size", CH-Wang et al. 2024, §6)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def analyse_model_size(models: Iterable[LocalModel], data: str, config: Analysis
     """Measure the best sublayer and the ensemble of several base models on the same data.
 
     Args:
-        models: Two or more language models. The next one is taken only when a model is done, so an iterator may load
-            them.
+        models: Two or more language models. Each model is requested only when the previous one is finished, so an
+            iterator may load them lazily.
         data: The labelled data, NAME:PATH.
         config: The options of the analysis.
 
@@ -47,7 +47,7 @@ def analyse_model_size(models: Iterable[LocalModel], data: str, config: Analysis
         for objective in objectives_of(dataset, config):
             ensemble = add_best_and_ensemble(Recorder(analysis, model, dataset, config), objective, where)
             ensembles.setdefault(objective, []).append(replace(ensemble, name=f"ensemble on {name_of(model)}"))
-        del model  # so that two are never in memory at once
+        del model  # so that only one model is in memory at a time
     if len({str(f.model["weights"]) + str(f.at["model"]) for f in analysis.findings}) < 2:
         raise InputError("one model is named", hint="size takes two or more: --model A --model B")
     for objective, evaluations in ensembles.items():
@@ -57,7 +57,7 @@ def analyse_model_size(models: Iterable[LocalModel], data: str, config: Analysis
 
 
 def add_best_and_ensemble(record: Recorder, objective: str, where: At) -> Evaluation:
-    """Add findings of the best sublayer (by validation), the ensemble and the baseline.
+    """Add findings for the best sublayer (by validation), the ensemble and the baseline.
 
     Return the evaluation of the ensemble.
     """

@@ -42,14 +42,14 @@ def peaks_of(
     Args:
         analysis: The name of the analysis.
         fitted: The probes of all sublayers.
-        evaluations: The evaluations of these probes on the same examples. Ensembles are ignored.
-        baseline: The evaluation of a baseline that flags everything, on the same examples.
-        at: The place in the analysis.
+        evaluations: The evaluations of these probes on the same examples. Evaluations of ensembles are ignored.
+        baseline: The evaluation, on the same examples, of a baseline that flags everything.
+        at: The place of the peaks in plots and tables.
         types: The types of sublayers.
 
     Returns:
-        A peak for each metric and type, if defined. Peaks are found on the test part, as in the paper, so they are
-        optimistic. `Peak.chosen` is the sublayer that is best on the validation part.
+        A peak for each metric and type for which it is defined. Peaks are found on the test part, as in the paper, so
+        they are optimistic. `Peak.chosen` is the sublayer that is best on the validation part.
     """
     single = [(subset, evaluation) for subset, evaluation in evaluations if subset.sublayer is not None]
     first_metric, *_, area = METRIC_NAMES[fitted.probes.objective]
@@ -65,7 +65,7 @@ def peaks_of(
 
 
 def first_to_reach(values: Sequence[float], start: float = 0.0) -> int:
-    """Find the first value that covers `SHARE` of the way from `start` to the highest value, and return its index.
+    """Return the index of the first value that covers `SHARE` of the way from `start` to the highest value.
 
     >>> first_to_reach([0.5, 0.96, 1.0]), first_to_reach([0.5, 0.96, 1.0], 0.5)
     (1, 2)
@@ -75,7 +75,7 @@ def first_to_reach(values: Sequence[float], start: float = 0.0) -> int:
 
 
 class _Curve:
-    """Computes a metric for each sublayer, with documents weighted."""
+    """Computes a metric for each sublayer, with weights for documents."""
 
     def __init__(self, name: str, evaluations: Sequence[Evaluation]) -> None:
         self.metric = METRICS[name]
@@ -95,7 +95,7 @@ class _Curve:
             self.tables.append((np.concatenate([r for r, _ in counted]), row_documents))
 
     def values(self, weight: Floats | None = None) -> list[float]:
-        """Compute the metric of each evaluation. `weight` has a weight for each of `documents`. Default: 1 for each."""
+        """Compute the metric of each evaluation. `weight` gives the weight of each document. Default: 1."""
         weight = np.ones(len(self.documents)) if weight is None else weight
         return [self.metric.value(table, weight[row_documents]) for table, row_documents in self.tables]
 

@@ -18,18 +18,18 @@ from veridical_lab.models.runner import RequestedOutputs, Runner
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResponseMap:
-    """The scores of each token of one response by the probe of each sublayer. 1 means hallucinated.
+    """The scores of the tokens of one response by each sublayer's probe. 1 means hallucinated.
 
     Attributes:
         case: The case with the response.
         detector: The name of the probe.
-        objective: "token" if scores are about each token, "response" if they are about the response up to each token.
+        objective: "token" if scores are about single tokens, "response" if they are about the response up to a token.
         spans: The characters of each token. None for a token without characters. *Shape:* (tokens,)
         sublayers: The numbers of the sublayers. 2l is the attention of block l, and 2l + 1 its feed-forward network.
             *Shape:* (sublayers,)
         scores: The scores by the probe of each single sublayer, in [0, 1]. *Shape:* (sublayers, tokens)
-        combined: The detector's scores, from all sublayers together and calibrated, in [0, 1]. *Shape:* (tokens,)
-        threshold: The detector flags from this score.
+        combined: The detector's calibrated scores, from all sublayers together, in [0, 1]. *Shape:* (tokens,)
+        threshold: The lowest score that the detector flags.
         marked: Spans of the response to mark, such as spans that people labelled.
         notes: Notes about text that the model did not read.
     """
@@ -61,8 +61,8 @@ def map_response(probe: Probe, case: Case, *, objective: str | None = None, mark
 
     Args:
         probe: A trained probe. A probe trained with `select="best"` has a single sublayer.
-        case: The response with its sources. If long sources are read in several windows, each token gets its score from
-            the window that supports it best, as in the detector.
+        case: The response with its sources. If long sources are read in several windows, the score of each token comes
+            from the window that supports it best, as in the detector.
         objective: Which probes to use, "token" or "response". Default: "token" if there are token-level probes.
         marked: Spans of the response to mark.
 

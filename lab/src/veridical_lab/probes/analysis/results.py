@@ -1,4 +1,4 @@
-"""The records of an analysis: findings (each a result row and its place in a plot), peaks and comparisons."""
+"""The records of an analysis: findings (points of a plot with result rows), peaks and comparisons."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ COMPARED = {"response": ("f1", "roc_auc"), "token": ("token_f1", "word_roc_auc")
 
 @dataclass(frozen=True, slots=True)
 class ProbeFinding:
-    """One point of a plot. `at` is its place (sublayer, half, kind, training set …), and `row` has the measurements.
+    """One point of a plot, with its measurements in `row`. `at` is its place (sublayer, half, kind, training set …).
 
     The `seconds` of the row are 0, because the activations are already computed and no model runs. `model` identifies
-    the base model (as `inference.artifact.Base` does, with its number of weights), and `training` identifies the
+    the base model (as `inference.artifact.Base` does) and gives its number of weights. `training` identifies the
     probes.
     """
 
@@ -95,12 +95,12 @@ def weights_of(model: LocalModel) -> int:
 
 
 def name_of(model: LocalModel) -> str:
-    """Name a model in results, by the last part of its folder or by its name on the hub."""
+    """Return a model's name in results: the last part of its folder, or its name on the hub."""
     return Path(model.name).name if Path(model.name).exists() else model.name
 
 
 def place_of(subset: ProbeSubset | None, objective: str) -> At:
-    """Say where one or several probes belong in plots and tables. None stands for a baseline that flags everything."""
+    """Return the place of one or several probes in plots and tables. None means a baseline that flags everything."""
     if subset is None:
         return {"objective": objective, "view": ALL_POSITIVE, "half": "none", "layer": None, "sublayer": None}
     sublayer = subset.sublayer
@@ -116,7 +116,7 @@ class Recorder:
     Attributes:
         analysis: The analysis to add to.
         model: The base model.
-        dataset: Evaluations are about the test part of this data set.
+        dataset: The data set. Evaluations are about its test part.
         config: The options of the analysis.
     """
 
@@ -132,7 +132,7 @@ class Recorder:
             at: Where the finding belongs in the analysis. `at["objective"]` determines the metrics.
             evaluation: The judgements.
             training: How the probes were trained. None for a baseline.
-            group: Which group of examples was judged. "" for all examples.
+            group: The group of examples that was judged. "" for all examples.
         """
         config, data, trained = self.config, evaluation.data, training or {}
         base = {**asdict(base_of(self.model)), "name": name_of(self.model), "parameters": weights_of(self.model)}
@@ -151,17 +151,17 @@ class Recorder:
 def compare_findings(
     evaluations: Sequence[Evaluation], metric: str, config: AnalysisConfig
 ) -> list[DetectorComparison]:
-    """Compare every two evaluations by an exact test, with Bonferroni's correction for the number of tests."""
+    """Compare each pair of evaluations by an exact test, with Bonferroni's correction for the number of tests."""
     return correct([compare_pair(a, b, metric, config.settings) for a, b in combinations(evaluations, 2)])
 
 
 def encode_records(analysis: Analysis) -> str:
-    """Convert findings, peaks and comparisons to JSON Lines."""
+    """Encode findings, peaks and comparisons as JSON Lines."""
     return "".join(encode(r) + "\n" for r in (*analysis.findings, *analysis.peaks, *analysis.comparisons))
 
 
 def read_records(path: Path) -> Analysis:
-    """Read an analysis from a file that `encode_records` made.
+    """Read an analysis from a file written by `encode_records`.
 
     Raises:
         DataError: A line has other content.

@@ -27,7 +27,7 @@ ALL_POSITIVE = "flag all"
 
 
 def type_of(sublayer: int) -> str:
-    """Tell whether a sublayer is the "attention" or the "feed-forward" part of its block."""
+    """Return whether a sublayer is the "attention" or the "feed-forward" part of its block."""
     return SUBLAYER_TYPES[sublayer % 2]
 
 
@@ -52,7 +52,7 @@ def _evaluation(
 
 
 def all_positive(dataset: ProbeDataset, objective: str) -> Evaluation:
-    """Evaluate a baseline that flags everything. A probe must be better than this baseline."""
+    """Evaluate a baseline that flags everything, which a useful probe must beat."""
     judgements = {}
     for example in dataset.parts["test"]:
         case = example.case
@@ -67,7 +67,7 @@ class ProbeSubset:
 
     Attributes:
         name: The name of the subset in results.
-        indices: Where these probes are among all probes.
+        indices: The indices of these probes among all probes.
         sublayer_type: "attention", "feed-forward" or "all".
         probes: The probes themselves.
     """
@@ -83,7 +83,7 @@ class ProbeSubset:
         return self.probes.sublayers[0] if len(self.indices) == 1 else None
 
     def scores(self, each: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Combine the scores of this subset, (tokens or 1,), chosen from those of all probes, (probes, tokens or 1)."""
+        """Combine the scores of all probes, (probes, tokens or 1), to scores of this subset, (tokens or 1,)."""
         return np.asarray(self.probes.combine(each[list(self.indices)]), dtype=np.float64)
 
 
@@ -95,7 +95,7 @@ class SublayerProbes:
         dataset: The data set on which the probes were fitted.
         probes: All probes.
         scores: The scores that the probes give to the training and the validation part.
-        f1: The highest F1 that each probe can reach on the validation part, over tokens or responses. *Shape:*
+        f1: The highest F1 of each probe at any threshold on the validation part, over tokens or responses. *Shape:*
             (probes,)
         training: A record of how the probes were fitted.
         config: The options of the analysis.
@@ -119,7 +119,7 @@ class SublayerProbes:
         return ProbeSubset(name or f"sublayer {sublayer}", (index,), type_of(sublayer), self.probes.only(sublayer))
 
     def ensemble(self, sublayer_type: str = "all") -> ProbeSubset | None:
-        """Fit the ensemble of all probes, or of those of one type. None if there are fewer than two."""
+        """Fit the ensemble of all probes or of those of one type. Return None if there are fewer than two."""
         sublayers = self.probes.sublayers
         indices = [i for i, s in enumerate(sublayers) if sublayer_type in (type_of(s), "all")]
         if len(indices) < 2:
@@ -143,8 +143,8 @@ class SublayerProbes:
     def thresholds_of(self, subset: ProbeSubset) -> dict[str, float]:
         """Fit thresholds on the validation part of the probes' data set, one for each level of metrics.
 
-        The threshold of "response" is best for F1 over responses, that of "token" for F1 over white-space tokens, and
-        that of "span" for F1-Sp.
+        The threshold of "response" maximises F1 over responses, that of "token" F1 over white-space tokens, and that of
+        "span" F1-Sp.
         """
         scores = {i: subset.scores(self.scores[i]) for i in self.dataset.valid.tolist()}
         judged = judgements_of(self.dataset.sequences, scores, self.probes.objective)

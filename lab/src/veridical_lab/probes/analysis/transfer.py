@@ -1,7 +1,7 @@
 """Train probes on each of N data sets and test them on all N (CH-Wang et al. 2024, Tables 6 and 8).
 
-All probes are on one model. Thresholds are fitted on the validation part of the training set, so nothing is learned
-from the test set.
+All probes read the same model. Thresholds are fitted on the validation part of the training set, so nothing is fitted
+on the test set.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def analyse_transfer(
         data: Two or more sets of labelled data (NAME:PATH), by name.
         config: The options of the analysis.
         mixtures: Also train on these even mixtures of data sets, written "a+b".
-        equal: Whether to train on equally many responses of each set (Table 8). These are about as many as the smallest
-            set has, in whole documents.
+        equal: Whether to train on equally many responses of each set (Table 8), about as many as the smallest set has,
+            in whole documents.
 
     Raises:
         InputError: Fewer than two sets have the same kind of labels, or a mixture names unknown sets.
@@ -116,7 +116,7 @@ def training_mixture(
         name: The names of the data sets, joined by "+".
         datasets: The data sets by name.
         objective: What must be labelled, "token" or "response".
-        count: Train on at most this many sequences in total. Default: as many of each member as the smallest one has.
+        count: The maximum number of training sequences in total. Default: the size of the smallest set for each set.
         seed: The random seed for drawing documents.
 
     Returns:
@@ -160,7 +160,7 @@ def training_mixture(
 
 
 class _ConcatenatedStates:
-    """The states of several data sets, one after another. Each group is from one data set."""
+    """The concatenated states of several data sets. Each group is from one data set."""
 
     def __init__(self, parts: Sequence[ActivationStates]) -> None:
         self.parts = parts

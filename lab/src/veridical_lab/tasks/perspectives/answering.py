@@ -1,6 +1,6 @@
 """Write answers that state the arguments of a case, with a passage for each perspective.
 
-A chat model writes the answer, or a local model with a detector in the loop.
+The answer is written by a chat model, or by a local model with a detector in the loop.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from veridical_lab.guard import Guard
 
 UNREAD = ("malformed", "empty", "cut")
-"""After these kinds of failures, a model may be asked for one passage at a time."""
+"""After failures of these kinds, a model may be asked for one passage at a time."""
 
 _MOST_TOKENS = 1024
 SIDES = {"pro": "in favour", "support": "in favour", "con": "against", "undermine": "against"}
@@ -46,9 +46,9 @@ class Answer:
     """An answer with several perspectives.
 
     Attributes:
-        introduction: A sentence that leads from the question to the perspectives. It is not checked by detectors.
-        checked: The passages as the response of a case, with the findings of detectors. If there was a revision, both
-            are from after it.
+        introduction: A sentence that leads from the question to the perspectives. Detectors do not check it.
+        checked: The passages as the response of a case, with the findings of detectors. After a revision, both are for
+            the revised passages.
         revised: The revisions of the passages.
     """
 
@@ -68,9 +68,10 @@ class Answer:
 
 
 def answer_tokens(case: Case) -> int:
-    """Estimate how many tokens an answer that states all sources of a case needs: four for each word, plus 96.
+    """Estimate the number of tokens of an answer that states all sources of a case: four for each word, plus 96.
 
-    The estimate is at most 1024. A fixed number that is enough for every answer would be too large for small models.
+    The estimate is at most 1024. It is used because a constant large enough for every answer would be too large for
+    small models.
     """
     return min(_MOST_TOKENS, 96 + 4 * sum(len(words(source.text)) for source in case.sources))
 
@@ -104,7 +105,7 @@ def answer_cases(
     seed: int | None = None,
     max_tokens: int | None = None,
 ) -> list[tuple[Passages, Case] | Failure]:
-    """Let a model answer each case. Return its passages and the case with the passages as response, or why this failed.
+    """Answer each case with a model. Return the passages and the case with them as response, or the failure.
 
     If an answer cannot be read and the model can continue a text (`Request.prefill`), the model is asked for one
     passage after the other. It is then given the keys of the JSON object and only writes the values.
@@ -147,7 +148,7 @@ def _written(case: Case, passages: Passages, request: Request) -> Case:
 
 
 def _by_passages(model: ChatModel, cases: Sequence[Case], requests: Sequence[Request]) -> list[Passages | None]:
-    """Let the model write the values of each answer, key by key. None for an answer with a value that cannot be read.
+    """Write the values of each answer, key by key. None for an answer with a value that cannot be read.
 
     Only the first sentence of the introduction is used.
     """
@@ -165,12 +166,12 @@ def _by_passages(model: ChatModel, cases: Sequence[Case], requests: Sequence[Req
                 continue
             spans = sentences(outcome.text)
             if name == INTRODUCTION and len(spans) > 1:
-                value = read_value(spans[0].of(outcome.text))  # small models do not stop after the one sentence
+                value = read_value(spans[0].of(outcome.text))  # small models do not stop after one sentence
             else:
                 value = None if outcome.finish == "length" else read_value(outcome.text)
             if value is not None:
                 fields[i][name] = value
-        # continue with answers that got this value and still lack another
+        # continue with the answers that have this value and lack further ones
         going_on = [
             i for i, name in zip(going_on, following, strict=True) if name in fields[i] and name != names[i][-1]
         ]
@@ -203,7 +204,7 @@ def revise_answer(
 
 
 def guarded_passages(case: Case, guard: Guard) -> Passages:
-    """Let a local model write an answer, one passage at a time, with a detector in the loop.
+    """Write an answer with a local model, one passage at a time, with a detector in the loop.
 
     Each perspective has its own prompt, with its arguments as the sources. Passages are plain text, so that the
     detector monitors sentences and not JSON. The introduction is a fixed sentence.

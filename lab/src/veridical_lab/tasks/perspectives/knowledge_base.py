@@ -1,4 +1,4 @@
-"""Keep topics with their perspectives and arguments in a knowledge base: one SQLite file with full-text search."""
+"""A knowledge base of topics with their perspectives and arguments: one SQLite file with full-text search."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ CREATE VIRTUAL TABLE argument_words USING fts5 (
     text, content = 'arguments', content_rowid = 'number', tokenize = 'porter'
 );
 """
-_CANDIDATES = 20  # topics, and arguments, that are compared with a query
-_ENOUGH = 0.48  # score of a match; `refusal.py` measures what it refuses, and half of its questions gave this number
-_MOST_WORDS = 40  # content words of a query that are searched for
+_CANDIDATES = 20  # maximum number of topics, and of arguments, that are compared with a query
+_ENOUGH = 0.48  # minimum score of a match, fitted and tested by `refusal.py` on one half of its questions each
+_MOST_WORDS = 40  # maximum number of content words of a query that are searched
 _BELIEF = re.compile(r"(?<!\w)(\w{5,})is[mt]s?")
-_MOST_MATCHES = 2_000  # arguments that are ranked; frequent words are dropped if there would be more
+_MOST_MATCHES = 2_000  # maximum number of ranked arguments; frequent words are dropped if there would be more
 _NO_TOPIC = frozenset("bad better good idea opinion opinions right think thought time view views wrong".split())  # noqa: SIM905
 _DEMANDS = frozenset(  # words for what should be done about a topic; they weigh half
     """
@@ -50,7 +50,7 @@ _DEMANDS = frozenset(  # words for what should be done about a topic; they weigh
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large a knowledge base is.
+    """The size of a knowledge base.
 
     `one_sided` counts topics whose arguments are all for the same perspective.
     """
@@ -197,7 +197,7 @@ class KnowledgeBase:
         for i in sorted(range(len(candidates)), key=lambda i: (-shares[i], i)):
             number, text, _ = candidates[i]
             if best[1] >= 2 * shares[i] / (1 + shares[i]):
-                break  # no share of the topic's own words could raise the mean above the best
+                break  # even if all of its own words were in the query, the mean would not exceed the best
             of_topic = share(weights_of(self._counts(text)), weights)
             mean = 2 * shares[i] * of_topic / (shares[i] + of_topic) if of_topic else 0.0
             score = (1.0 if shares[i] > 1 - 1e-9 else mean, mean)
@@ -270,7 +270,7 @@ def _argument(id: str, perspective: str, text: str, paraphrases: str) -> Argumen
 
 
 def _content_words(text: str) -> list[str]:
-    """Find the distinct words of a text, in lower case, that can name its topic, or all of its words if none can."""
+    """Return the distinct words of a text, in lower case, that can name its topic, or all words if none can."""
     distinct = list(dict.fromkeys(span.of(text).casefold() for span in words(text)))
     return [word for word in distinct if word not in STOP_WORDS and word not in _NO_TOPIC] or distinct
 
@@ -280,12 +280,12 @@ def _stems(text: str) -> set[str]:
 
 
 def _stem(word: str) -> str:
-    """Stem a word. Words like "capitalism" and "capitalist" share a stem, which is not that of "capital"."""
+    """Stem a word. "capitalism" and "capitalist" share a stem, which differs from the stem of "capital"."""
     return _BELIEF.sub(r"\1ism", word) if _BELIEF.fullmatch(word) else stem(word)
 
 
 def _match(counts: Mapping[str, int]) -> str:
-    """Write a full-text query for any of the words, rarest first, up to `_MOST_MATCHES` matches in all."""
+    """Build a full-text query for any of the words, rarest first, with at most `_MOST_MATCHES` matches in total."""
     chosen: list[str] = []
     matches = 0
     for word, count in counts.items():

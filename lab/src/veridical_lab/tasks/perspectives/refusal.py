@@ -36,16 +36,15 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """How often a knowledge base matches questions. Proportions have Wilson intervals, as (value, low, high).
+    """The match rates of a knowledge base. Proportions have Wilson intervals, as (value, low, high).
 
     Attributes:
-        threshold: A score from this one on counts as a match. It was chosen for a recall of 0.9 on half of the
-            questions.
+        threshold: The lowest score that counts as a match. It was fitted on half of the questions, for a recall of 0.9.
         matched: The proportion of the other "on" questions that match a topic.
         right: The proportion of the other "on" questions that match their own topic, or a topic that shares an argument
             with it.
         false_matches: The proportion of the other "off" and "lacking" questions that match a topic.
-        counts: On how many questions of each kind this was measured.
+        counts: The number of measured questions of each kind.
     """
 
     threshold: float

@@ -1,8 +1,8 @@
 """Read and write the key-value format of the task (Chang et al. 2024, appendix B): one JSON object in, one out.
 
-The input has the key question, and a key for each perspective with its arguments. For a classifier of errors, the input
-has the response, too. The output has the key introduction, and a key for each perspective with its passage. For a chat
-model, the input is part of a prompt, but a model that was tuned on the task reads the input alone.
+The input has the key "question", and a key for each perspective with its arguments. For a classifier of errors, the
+input also has the response. The output has the key "introduction", and a key for each perspective with its passage. For
+a chat model, the input is part of a prompt. A model that was tuned on the task reads only the input.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def task_target(passages: Passages) -> str:
 
 
 def target_so_far(fields: Mapping[str, str], name: str) -> str:
-    """Write the beginning of the output: `fields`, then the key `name` up to where its value begins.
+    """Write the beginning of the output: `fields`, then the key `name` up to the beginning of its value.
 
     >>> print(target_so_far({"introduction": "Views differ."}, "pro"))
     {"introduction": "Views differ.", "pro": "
