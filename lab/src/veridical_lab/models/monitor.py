@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -160,9 +160,10 @@ class ProbeMonitor:
                 for token_i in range(states.shape[2]):
                     self.step(states[:, :, token_i])
 
-        with ExitStack() as stack:
-            stack.enter_context(capture_sublayers(model, self.sublayers, capture))
-            stack.callback(model.model.base_model.register_forward_hook(score).remove)
+        with (
+            capture_sublayers(model, self.sublayers, capture),
+            model.model.base_model.register_forward_hook(score),
+        ):
             yield self
 
     def stop_above(self, threshold: float | None = None, objective: str | None = None) -> Any:
