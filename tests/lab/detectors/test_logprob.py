@@ -7,21 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from veridical.detectors import load_detector
+from veridical.models.load import load
 from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.types import Case, Judgement, Source, check_judgement
 from veridical.text.segment import words
 from veridical_lab.detectors.local.logprob import Logprob
+from veridical_lab.models.encode import encode
+from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult
+from veridical_lab.models.testing import ENCODER_DECODERS, tiny
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from veridical.models.load import load  # noqa: E402
-from veridical_lab.models.encode import encode  # noqa: E402
-from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult  # noqa: E402
-from veridical_lab.models.testing import ENCODER_DECODERS, tiny  # noqa: E402
 
 SOURCE = Source("a", "The cat sat on the mat, and the dogs slept in the house.")
 CASE = Case("1", "The cat slept 😀 on the mat.", (SOURCE,))
