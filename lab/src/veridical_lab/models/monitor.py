@@ -113,7 +113,7 @@ class ProbeMonitor:
             # a step replaces the arrays of the running numbers, so a shallow copy keeps them
             self._history.append({objective: copy(running) for objective, running in self._running.items()})
         for objective, (rows, columns) in self._slices.items():
-            combined = self._running[objective].step_projected(z[rows, :, columns])
+            combined = self._running[objective].step(z[rows, :, columns])
             self.history[objective].append(self.heads[objective].calibrated(combined))
         return {objective: scores[-1] for objective, scores in self.history.items()}
 
