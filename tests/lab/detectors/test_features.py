@@ -17,7 +17,7 @@ from veridical.records.detector import DetectorContext, JudgesSpans, fingerprint
 from veridical.records.errors import DataError, InputError
 from veridical.records.spans import Span
 from veridical.records.spec import parse_spec
-from veridical.records.types import Case, Level, Source, Verdict
+from veridical.records.types import Level
 from veridical.text.segment import words
 from veridical_lab.detectors.features.detector import FeatureDetector, load_token_scores
 from veridical_lab.models.testing import tiny
@@ -235,11 +235,3 @@ def test_no_artifact_and_one_of_another_kind(tmp_path: Path) -> None:
     (tmp_path / "detector.json").write_text('{"veridical": "detector/1", "kind": "probe"}', "utf-8")
     with pytest.raises(DataError, match="of the kind 'probe', not 'features'"):
         load_detector(f"features:{tmp_path}")
-
-
-def test_an_empty_response(folder: Path) -> None:
-    detector = load_detector(f"features:{folder}")
-    sources = (Source("a", "Something."),)
-    judged = detector.judge([Case("1", "", sources), Case("2", " …", sources), examples(1)[0].case])
-    assert [j.judged for j in judged] == [(), (), None]
-    assert all(isinstance(v, Verdict) for v in judged[2].verdicts)

@@ -387,13 +387,6 @@ def test_a_prompt_of_four_thousand_tokens_stays_within_the_memory_option(tmp_pat
     assert free[2] == []
 
 
-def test_it_does_not_depend_on_the_batch(detector: Salience) -> None:
-    cases = [CASE, Case("2", "Wires.", (CON,)), Case("3", "Trams run.", (LONG,))]
-    judged = detector.judge(cases)
-    assert [detector.judge([case])[0] for case in cases] == judged
-    assert detector.judge(cases[::-1]) == judged[::-1]
-
-
 @pytest.mark.parametrize("architecture", ["gpt2", "gemma2", "qwen2"])
 @pytest.mark.parametrize("tokenizer", ["bytes", "metaspace", "unigram"])
 def test_architectures_and_tokenizers(architecture: str, tokenizer: Any, tmp_path: Path) -> None:
