@@ -160,10 +160,7 @@ class ProbeMonitor:
                 for token_i in range(states.shape[2]):
                     self.step(states[:, :, token_i])
 
-        with (
-            capture_sublayers(model, self.sublayers, capture),
-            model.model.base_model.register_forward_hook(score),
-        ):
+        with capture_sublayers(model, self.sublayers, capture), model.model.base_model.register_forward_hook(score):
             yield self
 
     def stop_above(self, threshold: float | None = None, objective: str | None = None) -> Any:
