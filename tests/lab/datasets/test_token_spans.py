@@ -34,22 +34,15 @@ def test_byte_level_tokens_cover_the_text(middle: str, cuts: list[int]) -> None:
     assert covered[0].start == 0
     assert covered[-1].end == len(text)
     assert all(a.end == b.start or a.end == b.start + 1 for a, b in pairwise(covered))
-    at = 0
     for token, span in zip(tokens, spans, strict=True):
         assert span is not None
         piece = bytes(byte_letters()[letter] for letter in token)
         assert piece in text[span.start : span.end].encode()
-        at += len(piece)
 
 
 def test_what_stands_around_the_answer_is_left_out() -> None:
-    assert token_spans(["<s>", "▁In", "▁Rome", "<0x0A>", "</s>"], "In Rome") == [
-        None,
-        Span(0, 2),
-        Span(2, 7),
-        None,
-        None,
-    ]
+    spans = token_spans(["<s>", "▁In", "▁Rome", "<0x0A>", "</s>"], "In Rome")
+    assert spans == [None, Span(0, 2), Span(2, 7), None, None]
     assert token_spans(["ĠIn", "ĠRome"], " In Rome") == [Span(1, 3), Span(3, 8)]
     assert token_spans(["In", " Oslo"], "In Rome") is None
     assert token_spans(["In"], " ") is None

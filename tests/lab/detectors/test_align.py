@@ -7,25 +7,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from veridical.detectors import load_detector
+from veridical.inference.local_model import LocalModel
+from veridical.models.load import load, unload
 from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.types import Case, Judgement, Source, check_judgement
 from veridical.text.segment import words
 from veridical_lab.detectors.align import encoding, reader
 from veridical_lab.detectors.align.detector import Align, _grouped, match_scores
 from veridical_lab.detectors.align.encoding import encode_texts, windows_of
+from veridical_lab.detectors.align.similarity import best_matches
+from veridical_lab.models.testing import tiny
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from veridical.inference.local_model import LocalModel  # noqa: E402
-from veridical.models.load import load  # noqa: E402
-from veridical_lab.detectors.align.similarity import best_matches  # noqa: E402
-from veridical_lab.models.testing import tiny  # noqa: E402
 
 LONG = " ".join(f"The cat sat on mat {i}, and {i + 3} dogs slept in the house near Paris." for i in range(60))
 SOURCE = Source("a", "The cat sat on the mat. In 2019 Anna Berg met 1,200 dogs near the lake.", must_cover=True)
@@ -271,8 +269,6 @@ def test_numbers_that_are_not_finite_are_not_judged(folder: Path, tmp_path: Path
     assert detector.baseline < 1.0  # found before the model breaks
     weights[name] = weights[name] * float("nan")
     save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
-    from veridical.models.load import unload
-
     unload(detector.reader.model)
     detector.reader.model = load(broken, dtype="fp32", kinds=("encoder",))
     (judgement,) = detector.judge([CASE])

@@ -9,8 +9,8 @@ import pytest
 from veridical.detectors import load_detector
 from veridical.records.errors import InputError, MissingExtraError
 from veridical.records.judging import judge
-from veridical.records.types import Case, Judgement, Source, Span, check_judgement
-from veridical.testing import CASES
+from veridical.records.types import Case, Judgement, Source, Span
+from veridical.testing import assert_detector_contract
 from veridical.text.segment import words
 from veridical_lab.detectors.dependency_arcs import DependencyArcs
 
@@ -92,11 +92,8 @@ def test_each_sentence_is_parsed_once() -> None:
     assert parser.parsed == ["Anna painted."]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_any_case_is_judged(case: Case) -> None:
-    (judgement,) = judge(DependencyArcs(Chain()), [case])
-    check_judgement(case, judgement)
-    assert judgement.hallucination is not None or judgement.notes
+def test_it_keeps_the_contract() -> None:
+    assert_detector_contract(DependencyArcs(Chain()))
 
 
 def test_a_parser_that_loops_does_not_hang() -> None:

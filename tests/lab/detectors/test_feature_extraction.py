@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.lab.detectors.feature_examples import by_name
-from tests.lab.models.test_masked import masked_folder
 from veridical.inference.local_model import LocalModel
 from veridical.models.load import load
 from veridical.records.spans import Span
@@ -19,6 +17,9 @@ from veridical.text.segment import words
 from veridical_lab.detectors.features.extraction import FeatureExtractor, FeatureSettings
 from veridical_lab.detectors.features.statistics import WordStatistics, count_words
 from veridical_lab.detectors.features.tagger import RuleTagger
+from veridical_lab.detectors.local.forced_decoding import decode_cases
+from veridical_lab.models.masked import mask_in_turn
+from veridical_lab.models.runner import RequestedOutputs
 from veridical_lab.models.testing import tiny
 
 PIECES = ("The", "river", "May", "2021", "5", "km", "Anna", "Berg", "said", ",", ".", "in", "£3", "third")
@@ -126,13 +127,11 @@ def causal(tmp_path_factory: pytest.TempPathFactory) -> LocalModel:
 
 @pytest.fixture(scope="module")
 def masked(tmp_path_factory: pytest.TempPathFactory) -> LocalModel:
-    return load(masked_folder(tmp_path_factory.mktemp("masked")), dtype="fp32", kinds=("masked",))
+    folder = tiny("modernbert", tmp_path_factory.mktemp("masked"), head="MaskedLM")
+    return load(folder, dtype="fp32", kinds=("masked",))
 
 
 def test_a_causal_model(causal: LocalModel) -> None:
-    from veridical_lab.detectors.local.forced_decoding import decode_cases
-    from veridical_lab.models.runner import RequestedOutputs
-
     found = rows(model=causal, probability="causal", template="tldr")
     (decoded,) = decode_cases(causal, [CASE], RequestedOutputs(entropy=True, rank=True), "tldr")
     span = next(span for span in words(CASE.response) if span.of(CASE.response) == "river")
@@ -160,8 +159,6 @@ def test_a_model_in_the_online_setting(kind: str, causal: LocalModel, masked: Lo
 
 
 def test_a_phrase_is_masked_as_a_whole(masked: LocalModel) -> None:
-    from veridical_lab.models.masked import mask_in_turn
-
     start = CASE.response.index("river rose")
     span = Span(start, start + len("river rose"))
     one = extractor(model=masked, probability="masked", sources=False)
@@ -194,7 +191,7 @@ def test_any_text(response: str, source: str, context: str) -> None:
     assert (found.problem is None) == bool(words(response))
 
 
-def test_names_are_those_of_the_columns(tmp_path: Path) -> None:
+def test_names_are_those_of_the_columns() -> None:
     for both in ("both", "left"):
         for sources in (True, False):
             one = extractor(context=both, sources=sources)

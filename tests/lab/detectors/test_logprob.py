@@ -7,21 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from veridical.detectors import load_detector
+from veridical.models.load import load
 from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.types import Case, Judgement, Source, check_judgement
 from veridical.text.segment import words
 from veridical_lab.detectors.local.logprob import Logprob
+from veridical_lab.models.encode import encode
+from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult
+from veridical_lab.models.testing import ENCODER_DECODERS, tiny
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from veridical.models.load import load  # noqa: E402
-from veridical_lab.models.encode import encode  # noqa: E402
-from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult  # noqa: E402
-from veridical_lab.models.testing import ENCODER_DECODERS, tiny  # noqa: E402
 
 SOURCE = Source("a", "The cat sat on the mat, and the dogs slept in the house.")
 CASE = Case("1", "The cat slept 😀 on the mat.", (SOURCE,))
@@ -145,17 +143,6 @@ def test_the_raw_prompt(folder: Path) -> None:
     assert with_prompt.hallucination is not None
     assert without.hallucination is None
     assert "has no prompt" in without.notes[0]
-
-
-def test_batches_change_nothing_but_the_last_digits(folder: Path) -> None:
-    cases = [replace(CASE, id=str(i), response=CASE.response * (i % 3 + 1)) for i in range(7)]
-    detector = Logprob(folder, dtype="fp32")
-    together = detector.judge(cases)
-    for case, judgement in zip(cases, together, strict=True):
-        (alone,) = detector.judge([case])
-        assert alone.hallucination == pytest.approx(judgement.hallucination, abs=1e-5)
-        assert [v.span for v in alone.verdicts] == [v.span for v in judgement.verdicts]
-        assert [v.score for v in alone.verdicts] == pytest.approx([v.score for v in judgement.verdicts], abs=1e-5)
 
 
 @pytest.fixture(scope="module", params=ENCODER_DECODERS)

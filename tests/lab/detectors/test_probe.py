@@ -10,28 +10,27 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from tests.lab.probes.samples import WRONG, examples
 from veridical.detectors import load_detector
+from veridical.inference import template
+from veridical.inference.local_model import LocalModel
+from veridical.models.load import load
 from veridical.records.errors import CannotJudgeError, DataError, InputError, UnknownNameError
-from veridical.records.types import Case, Judgement, Level, Source, Verdict, check_judgement
+from veridical.records.types import Case, Level, Source, Verdict, check_judgement
+from veridical.testing import assert_detector_contract
 from veridical.text.segment import words
+from veridical_lab.detectors.local.probe import Probe
+from veridical_lab.models.encode import Encoded, encode
+from veridical_lab.models.monitor import ProbeMonitor
+from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult
+from veridical_lab.models.saving import save_artifact
+from veridical_lab.models.testing import tiny
+from veridical_lab.probes.options import ProbeOptions, TrainingConfig
+from veridical_lab.probes.training import train_probe
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from tests.lab.probes.samples import WRONG, example, examples  # noqa: E402
-from veridical.inference import template  # noqa: E402
-from veridical.inference.local_model import LocalModel  # noqa: E402
-from veridical.models.load import load  # noqa: E402
-from veridical_lab.detectors.local.probe import Probe  # noqa: E402
-from veridical_lab.models.encode import encode  # noqa: E402
-from veridical_lab.models.monitor import ProbeMonitor  # noqa: E402
-from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult  # noqa: E402
-from veridical_lab.models.saving import save_artifact  # noqa: E402
-from veridical_lab.models.testing import tiny  # noqa: E402
-from veridical_lab.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
-from veridical_lab.probes.training import train_probe  # noqa: E402
 
 SOURCE = Source("a", "The cat sat on the mat, and the dogs slept in the house.")
 CASE = Case("1", "the cat and dogs 😀 slept\n\nin Paris near house.", (SOURCE,))
@@ -103,12 +102,8 @@ def test_tokens_as_units(folder: Path) -> None:
     assert said.count("😀") == 1
 
 
-def test_batches_change_nothing_but_the_last_digits(probe: Probe) -> None:
-    cases = [replace(CASE, id=str(i), response=" ".join([CASE.response] * (i % 3 + 1))) for i in range(6)]
-    for case, judgement in zip(cases, probe.judge(cases), strict=True):
-        (alone,) = probe.judge([case])
-        assert alone.hallucination == pytest.approx(judgement.hallucination, abs=1e-5)
-        assert [v.score for v in alone.verdicts] == pytest.approx([v.score for v in judgement.verdicts], abs=1e-5)
+def test_it_keeps_the_contract(folder: Path) -> None:
+    assert_detector_contract(Probe(folder, max_windows=2))
 
 
 def test_any_window_may_support_a_token(folder: Path) -> None:
@@ -194,7 +189,6 @@ def changed(folder: Path, tmp_path: Path, change: Callable[[dict[str, Any]], Non
 @pytest.mark.parametrize(
     "change, match",
     [
-        (lambda d: d.pop("settings"), "a field is missing"),
         (lambda d: d["settings"].pop("heads"), r"settings\.heads: Field required"),
         (lambda d: d["settings"].pop("max_windows"), r"settings\.max_windows: Field required"),
         (lambda d: d["settings"].update(max_tokens="many"), r"settings\.max_tokens: Input should be a valid integer"),
@@ -214,7 +208,6 @@ def changed(folder: Path, tmp_path: Path, change: Callable[[dict[str, Any]], Non
         (lambda d: d["settings"]["heads"]["token"].update(sublayers="0"), r"token\.sublayers: Input should be"),
         (lambda d: d["settings"]["heads"]["token"].update(calibration={"kind": "platt"}), r"token\.calibration is"),
         (lambda d: d["base"].update(width=8), "the token-level probes need states of width 32"),
-        (lambda d: d["base"].pop("width"), "a field is missing"),
     ],
 )
 def test_a_damaged_description_is_one_line(
@@ -224,22 +217,6 @@ def test_a_damaged_description_is_one_line(
         Probe(changed(folder, tmp_path, change)).judge([CASE])
     assert str(tmp_path) in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_damaged_files_are_one_line(folder: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
-    text = (copy / "detector.json").read_text("utf-8")
-    (copy / "detector.json").write_text(text[: len(text) // 2], "utf-8")
-    with pytest.raises(DataError, match="JSON"):
-        Probe(copy).judge([CASE])
-    (copy / "detector.json").write_text(text, "utf-8")
-    weights = (copy / "weights.safetensors").read_bytes()
-    (copy / "weights.safetensors").write_bytes(weights[:-9])
-    with pytest.raises(DataError, match="not the weights"):
-        Probe(copy).judge([CASE])
-    (copy / "weights.safetensors").unlink()
-    with pytest.raises(DataError, match="no such file"):
-        Probe(copy).judge([CASE])
 
 
 @pytest.mark.parametrize(
@@ -358,8 +335,6 @@ def test_attached_to_generate_equals_the_offline_scores(probe: Probe) -> None:
     assert live.scores["token"].shape == (11, 2), "the last token drawn was not read"
     want = RequestedOutputs(logprobs=False, sublayers=probe.sublayers)
     for row in range(2):
-        from veridical_lab.models.encode import Encoded
-
         ids = tuple(made[row].tolist())
         (result,) = Runner(model).run([Encoded(ids, 4, (None,) * (len(ids) - 4))], want)
         for objective, head in probe.heads.items():
@@ -435,10 +410,3 @@ def test_no_hook_is_left_behind_if_one_cannot_be_set(probe: Probe, monkeypatch: 
     with pytest.raises(RuntimeError, match="no more hooks"), probe.attach():
         pass
     assert hooks() == before
-
-
-def test_gold_and_probe_speak_the_same_language(probe: Probe) -> None:
-    sample = example(3)
-    (judgement,) = probe.judge([sample.case])
-    assert isinstance(judgement, Judgement)
-    check_judgement(sample.case, judgement)

@@ -11,21 +11,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import transformers
 
 from tests.processes import LIMIT
 from veridical.detectors import load_detector
+from veridical.models.load import load
 from veridical.records.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Judgement, Source, check_judgement, judged_source_spans
 from veridical.text.segment import words
 from veridical_lab.detectors.local import salience as module
 from veridical_lab.detectors.local.salience import Salience
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from veridical_lab.models.encode import Encoded  # noqa: E402
-from veridical_lab.models.testing import ENCODER_DECODERS, tiny  # noqa: E402
+from veridical_lab.models.encode import Encoded, encode
+from veridical_lab.models.testing import ENCODER_DECODERS, tiny
 
 PRO = Source("p", "Trams are cheap.", "pro", True)
 CON = Source("c", "Trams are loud. Wires look ugly.", "con", True)
@@ -193,11 +192,6 @@ def test_every_content_word_gets_a_score(detector: Salience) -> None:
 
 def test_the_map_agrees_with_the_gradients(detector: Salience) -> None:
     """One column again, from the model up, without any of the detector's code but its words."""
-    import transformers
-
-    from veridical.models.load import load
-    from veridical_lab.models.encode import encode
-
     model = load(detector.model, dtype="fp32")
     (window,) = encode(model, CASE, "general")
     found = detector.map(CASE)
@@ -223,8 +217,6 @@ def test_the_map_agrees_with_the_gradients(detector: Salience) -> None:
 @pytest.mark.parametrize("architecture", ENCODER_DECODERS)
 def test_the_source_words_of_an_encoder_decoder_are_its_encoders(architecture: str, tmp_path: Path) -> None:
     """One column again, from the model up: shares of both sides, of which the source's words have the encoder's."""
-    from veridical.models.load import load
-
     detector = Salience(tiny(architecture, tmp_path), dtype="fp32")
     model = load(tmp_path, dtype="fp32", kinds=("seq2seq",))
     case = Case("1", "A cat slept.", (Source("a", "The cat sat on mats.", must_cover=True),))
@@ -393,13 +385,6 @@ def test_a_prompt_of_four_thousand_tokens_stays_within_the_memory_option(tmp_pat
     assert bounded[1] is not None
     assert any("too little memory for" in note for note in bounded[2])
     assert free[2] == []
-
-
-def test_it_does_not_depend_on_the_batch(detector: Salience) -> None:
-    cases = [CASE, Case("2", "Wires.", (CON,)), Case("3", "Trams run.", (LONG,))]
-    judged = detector.judge(cases)
-    assert [detector.judge([case])[0] for case in cases] == judged
-    assert detector.judge(cases[::-1]) == judged[::-1]
 
 
 @pytest.mark.parametrize("architecture", ["gpt2", "gemma2", "qwen2"])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,9 +49,8 @@ def test_rules_on_a_sentence() -> None:
         "third": ("ADJ", "ordinal"),
         "quickly": ("ADV", "none"),
         "Monday": ("PROPN", "date"),
-        "5": ("NUM", "money"),
     }
-    assert {word: found[word] for word in expected if word != "5"} == {w: t for w, t in expected.items() if w != "5"}
+    assert {word: found[word] for word in expected} == expected
 
 
 @given(st.text(max_size=80) | st.lists(st.sampled_from(TEXT.split()), max_size=12).map(" ".join))
@@ -74,7 +74,7 @@ def test_unknown_taggers(name: str) -> None:
 
 
 def test_a_tagger_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "spacy", None)
+    monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(MissingExtraError, match=r"veridical-lab\[tagger\]"):
         load_tagger("spacy:en_core_web_sm").tag(["a"], [words("a")])
 

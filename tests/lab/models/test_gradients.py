@@ -8,17 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import transformers
 
+from tests.lab.models.data.inseq_values import tiny
 from veridical.records.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical_lab.models import autograd_memory as passes
 from veridical_lab.models import gradients
 from veridical_lab.models.autograd_memory import bytes_needed
 from veridical_lab.models.gradients import salience
-
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-
-from tests.lab.models.data.inseq_values import tiny  # noqa: E402
 
 torch.set_num_threads(1)
 INSEQ = json.loads((Path(__file__).parent / "data" / "inseq_values.json").read_text("utf-8"))

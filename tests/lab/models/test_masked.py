@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,20 +20,9 @@ from veridical_lab.models.testing import tiny
 TEXT = "the committee met on monday and agreed that the river should be cleaned"
 
 
-def masked_folder(folder: Path) -> Path:
-    """A tiny encoder with its language-model head, whose unknown token is its mask."""
-    from transformers import AutoTokenizer
-
-    tiny("modernbert", folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    tokenizer.mask_token = "<unk>"
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return masked_folder(tmp_path_factory.mktemp("masked"))
+    return tiny("modernbert", tmp_path_factory.mktemp("masked"), head="MaskedLM")
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +45,6 @@ def test_an_encoder_without_a_head(tmp_path: Path) -> None:
 
 
 def test_it_is_what_the_model_gives_with_the_word_masked(model: LocalModel) -> None:
-    import torch
-
     span = next(span for span in words(TEXT) if span.of(TEXT) == "river")
     ((found,),) = mask_in_turn(model, [TEXT], [[span]])
     encoding = model.tokenizer(TEXT, return_offsets_mapping=True)

@@ -256,8 +256,6 @@ def test_a_first_token_that_nothing_predicts(tiny_model: Get) -> None:
 
 
 def test_numbers_that_are_not_finite(tiny_model: Get, tmp_path: Path) -> None:
-    from veridical_lab.models.testing import tiny
-
     model = load(tiny("llama", tmp_path), dtype="fp32")
     made = sequences(model)
     row = made[0].ids[made[0].response_start]

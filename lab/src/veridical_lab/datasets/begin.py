@@ -8,9 +8,8 @@ from pathlib import Path
 
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, read_rows, text_id
-from veridical.records.errors import DataError
 from veridical.records.types import Case, Example, Judgement, Level, Source, Turn
-from veridical_lab.datasets.files import check_split
+from veridical_lab.datasets.files import matching_files
 from veridical_lab.datasets.reading import csv_rows, group
 
 INFO = Info(
@@ -28,11 +27,7 @@ _LABELS = {"Fully attributable": 0.0, "Not fully attributable": 1.0, "Generic": 
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
     """Read the replies in every begin_SPLIT_*.tsv under `path`, or only in those of one split."""
-    check_split(INFO, split)
-    files = [path] if path.is_file() else sorted(path.rglob(f"begin_{split or '*'}_*.tsv"))
-    if not files:
-        raise DataError("no begin_SPLIT_NAME.tsv in it", path=path)
-    for file in files:
+    for file in matching_files(INFO, path, split, f"**/begin_{split or '*'}_*.tsv", "begin_SPLIT_NAME.tsv"):
         rows = csv_rows(file, on_bad, delimiter="\t", quoted=False)
         yield from read_rows(rows, partial(_example, file.stem.removeprefix("begin_")), on_bad)
 

@@ -179,13 +179,13 @@ def _verbatim(text: str, value: str) -> list[Span]:
 Mentions = list[tuple[str, Span]]
 
 
-def _by_patterns(**patterns: str) -> Callable[[str], Mentions]:
-    """Make a finder from one pattern per meaning (city_centre for "city centre"). A group `v` narrows the place."""
-    compiled = [(value.replace("_", " "), re.compile(p, re.IGNORECASE)) for value, p in patterns.items()]
+def _finder(*patterns: tuple[str, str]) -> Callable[[str], Mentions]:
+    """Make a finder from pairs of a meaning and a pattern. A group `v` in a pattern narrows the place."""
+    compiled = [(value, re.compile(pattern, re.IGNORECASE)) for value, pattern in patterns]
 
     def mentions(text: str) -> Mentions:
         return [
-            (value, Span(*(match.span("v") if "v" in pattern.groupindex else match.span())))
+            (value, Span(*match.span("v" if "v" in pattern.groupindex else 0)))
             for value, pattern in compiled
             for match in pattern.finditer(text)
         ]
@@ -197,17 +197,11 @@ def _graded(
     words: Mapping[str, str], alone: Mapping[str, str], figures: Mapping[str, str], before: str, after: str
 ) -> Callable[[str], Mentions]:
     """Make a finder of grades: a word beside the noun that it grades, a word that is clear alone, or a figure."""
-    compiled: list[tuple[str, re.Pattern[str]]] = []
+    patterns: list[tuple[str, str]] = []
     for value, word in words.items():
-        compiled.append((value, re.compile(rf"\b(?P<v>{word})\b{before}", re.IGNORECASE)))
-        compiled.append((value, re.compile(rf"{after}(?P<v>{word})\b(?!{_OTHER_NOUN})", re.IGNORECASE)))
-    for table in (alone, figures):
-        compiled += [(value, re.compile(rf"(?P<v>{p})", re.IGNORECASE)) for value, p in table.items()]
-
-    def mentions(text: str) -> Mentions:
-        return [(value, Span(*m.span("v"))) for value, pattern in compiled for m in pattern.finditer(text)]
-
-    return mentions
+        patterns.append((value, rf"\b(?P<v>{word})\b{before}"))
+        patterns.append((value, rf"{after}(?P<v>{word})\b(?!{_OTHER_NOUN})"))
+    return _finder(*patterns, *alone.items(), *figures.items())
 
 
 _OTHER_NOUN = r"[\s-]+(?:customers?|consumers?|users?|pric\w+|rat(?:ed|ings?)|reviews?|quality|english|chinese)\b"
@@ -229,27 +223,31 @@ def _out_of_five(one: str) -> str:
 
 
 _MENTIONS: dict[str, Callable[[str], Mentions]] = {
-    "eatType": _by_patterns(
-        coffee_shop=r"\bcoffee[\s-]*(?:shop\w*|house|bar|place|ship|shot|chop|shoo|establishment|spot)\b|\bcaf[eé]s?\b",
-        restaurant=r"\brestaurants?\b",
-        pub=r"\bpubs?\b",
+    "eatType": _finder(
+        (
+            "coffee shop",
+            r"\bcoffee[\s-]*(?:shop\w*|house|bar|place|ship|shot|chop|shoo|establishment|spot)\b|\bcaf[eé]s?\b",
+        ),
+        ("restaurant", r"\brestaurants?\b"),
+        ("pub", r"\bpubs?\b"),
     ),
-    "food": _by_patterns(
-        Chinese=r"\bchinese?\b",
-        English=r"\b(?:english|british)\b",
-        Fast_food=r"\bfast[\s-]*foods?\b",
-        French=r"\bfrench\b",
-        Indian=r"\bindian\b",
-        Italian=r"\bitalian\b",
-        Japanese=r"\bjapanese\b",
+    "food": _finder(
+        ("Chinese", r"\bchinese?\b"),
+        ("English", r"\b(?:english|british)\b"),
+        ("Fast food", r"\bfast[\s-]*foods?\b"),
+        ("French", r"\bfrench\b"),
+        ("Indian", r"\bindian\b"),
+        ("Italian", r"\bitalian\b"),
+        ("Japanese", r"\bjapanese\b"),
     ),
-    "area": _by_patterns(
-        city_centre=(
+    "area": _finder(
+        (
+            "city centre",
             r"\b(?:city|town|down\s?town)(?:['’]s)?[\s-]*cent(?:er|re)s?\b"
             r"|\bcent(?:er|re)\.?(?:\s+of)?(?:\s+the)?\s+(?:city|town)\b"
-            r"|\b(?:heart|middle)\s+of\s+(?:the\s+)?(?:city|town)\b|\b(?:city|town|downtown|cent(?:er|re))\b"
+            r"|\b(?:heart|middle)\s+of\s+(?:the\s+)?(?:city|town)\b|\b(?:city|town|downtown|cent(?:er|re))\b",
         ),
-        riverside=r"\briver(?:[\s-]*(?:side|bank|front))?\b",
+        ("riverside", r"\briver(?:[\s-]*(?:side|bank|front))?\b"),
     ),
     "priceRange": _graded(
         {

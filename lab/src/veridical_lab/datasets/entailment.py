@@ -102,10 +102,7 @@ def _link(examples: Iterable[Example]) -> Iterator[Example]:
 # Rows
 
 
-def _table(path: Path, on_bad: OnBad, **form: Any) -> Iterator[Row]:
-    return csv_rows(path, on_bad, delimiter="\t", **form)
-
-
+_table = partial(csv_rows, delimiter="\t")
 _tsv = partial(_table, quoted=False)
 
 
@@ -165,7 +162,6 @@ class PairColumns:
         hypothesis: The column of the hypothesis.
         label: The column of the label.
         labels: Maps the labels of the set to ours.
-        document: The column that names the document, if there is one.
         groups: Maps columns to the names of the groups that they become.
         unlabelled: Whether to keep rows without the column of the label. Their pairs have no label.
     """
@@ -174,7 +170,6 @@ class PairColumns:
     hypothesis: str = "hypothesis"
     label: str = "label"
     labels: Mapping[str, str] = field(default_factory=lambda: NAMED)
-    document: str | None = None
     groups: Mapping[str, str] = field(default_factory=dict)
     unlabelled: bool = False
 
@@ -184,9 +179,8 @@ class PairColumns:
         if not self.unlabelled or self.label in row.values:
             row.choice(self.label, dict.fromkeys(self.labels, 0.0))
             label = self.labels[row.get(self.label)]
-        document = row.text(self.document) if self.document else None
         groups = {name: row.optional(column) for column, name in self.groups.items()}
-        return [Pair(row.text(self.premise), row.text(self.hypothesis), label, document, groups=groups)]
+        return [Pair(row.text(self.premise), row.text(self.hypothesis), label, groups=groups)]
 
 
 def _pawsx(row: Row) -> list[Pair]:
@@ -199,20 +193,18 @@ def _taxinli(row: Row) -> list[Pair]:
     kinds = [k for k in row.values if re.search(r"_(linguistic|logic|reasoning|knowledge)$", k) and row.text(k) == "1"]
     reasoning = "+".join(kind.rpartition("_")[0] for kind in kinds) or None
     annotated, genre = row.text("annotated_label"), row.text("genre")
-    groups = {"genre": genre, "annotated": annotated, "reasoning": reasoning}
-    return [Pair(pair.source, pair.response, pair.label, groups=groups)]
+    return [replace(pair, groups={"genre": genre, "annotated": annotated, "reasoning": reasoning})]
 
 
 def _hans(row: Row) -> list[Pair]:
-    premise, hypothesis = row.text("premise"), row.text("hypothesis")
-    label = PairColumns(labels={"0": "entailment", "1": "not entailed"})(row)[0].label
-    part = f" {hypothesis.lower()} " in f" {premise.lower()} "
-    return [Pair(premise, hypothesis, label, groups={"heuristic": "subsequence" if part else "lexical overlap"})]
+    (pair,) = PairColumns(labels={"0": "entailment", "1": "not entailed"})(row)
+    part = f" {pair.response.lower()} " in f" {pair.source.lower()} "
+    return [replace(pair, groups={"heuristic": "subsequence" if part else "lexical overlap"})]
 
 
 def _vitaminc(row: Row) -> list[Pair]:
     (pair,) = PairColumns("evidence", "claim", labels=SUPPORT)(row)
-    return [Pair(pair.source, pair.response, pair.label, row.text("id").rpartition("_")[0])]
+    return [replace(pair, document=row.text("id").rpartition("_")[0])]
 
 
 def _answers(question: str, passage: str, labels: Mapping[str, str], **more: Any) -> list[Pair]:
@@ -271,7 +263,7 @@ def _faithdial(row: Row) -> list[Pair]:
     model = next((name for name in _MODELS if name in row.values), "response")
     raw = row.text("BEGIN" if model == "response" else "begin_label", blank=True)
     kinds = set(re.split(r"\W+", raw.lower())) - {""}
-    if unknown := kinds - {*["entailment", "hallucination", "hallucinated", "partial", "generic", "uncooperative"]}:
+    if unknown := kinds - {"entailment", "hallucination", "hallucinated", "partial", "generic", "uncooperative"}:
         raise row.bad(f"the label is {raw!r}", hint=f"unknown: {', '.join(sorted(unknown))}")
     label, note = None, f"labelled {raw.lower()}: says nothing of the knowledge" if kinds else "no label"
     if kinds & {"hallucination", "hallucinated"}:
@@ -351,7 +343,7 @@ CAD_NLI = PairSet(
         splits=_TRAIN_DEV_TEST,
     ),
     {split: f"NLI/all_combined/{split}.tsv" for split in _TRAIN_DEV_TEST},
-    partial(_table, quoted=True),
+    _table,
     PairColumns("sentence1", "sentence2", "gold_label"),
     linked=True,
 )

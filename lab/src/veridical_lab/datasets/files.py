@@ -77,6 +77,18 @@ def found_file(path: Path) -> Path | None:
     return next((file for file in (path, path.with_name(path.name + ".gz")) if file.is_file()), None)
 
 
+def matching_files(info: Info, path: Path, split: str | None, pattern: str, what: str) -> list[Path]:
+    """Return `path` itself, or the files in the folder `path` that match `pattern`, in order of name.
+
+    If no file matches, the error says that there is no `what`.
+    """
+    check_split(info, split)
+    files = [path] if path.is_file() else sorted(path.glob(pattern))
+    if not files:
+        raise DataError(f"no {what} in it", path=path)
+    return files
+
+
 def one_file(info: Info, path: Path, split: str | None, name: str) -> Path:
     """Return `path` itself, or the file `name` in the folder `path`. For data sets that consist of one file."""
     check_split(info, split)

@@ -10,7 +10,7 @@ from veridical.datasets.reading import Row, read_rows
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
 from veridical_lab.datasets.consensus import majority
-from veridical_lab.datasets.files import check_split, one_file
+from veridical_lab.datasets.files import one_file
 from veridical_lab.datasets.marks import align
 from veridical_lab.datasets.reading import group, json_rows
 
@@ -32,8 +32,7 @@ INFO = Info(
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
     """Read the summaries in the order of the file."""
-    check_split(INFO, split)
-    rows = json_rows(one_file(INFO, path, None, "human_annotations_sentence.json"), on_bad)
+    rows = json_rows(one_file(INFO, path, split, "human_annotations_sentence.json"), on_bad)
     return read_rows((row for row in rows if split in (None, row.values.get("split"))), _example, on_bad)
 
 

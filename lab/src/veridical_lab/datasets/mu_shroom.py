@@ -9,10 +9,9 @@ from pathlib import Path
 
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, jsonl_rows, read_rows
-from veridical.records.errors import DataError
 from veridical.records.spans import Span, union
 from veridical.records.types import Case, Example, Judgement, Level, Verdict
-from veridical_lab.datasets.files import check_split
+from veridical_lab.datasets.files import matching_files
 from veridical_lab.datasets.reading import group
 
 _LANGUAGES = ("ar", "ca", "cs", "de", "en", "es", "eu", "fa", "fi", "fr", "hi", "it", "sv", "zh")
@@ -100,20 +99,19 @@ def token_spans(tokens: Sequence[str], text: str) -> list[Span | None] | None:
         else:
             pieces.append(token.replace("▁", " ").encode("utf-8", "replace"))
     whole = b"".join(pieces)
-    stripped = text.strip()
-    start = whole.find(stripped.encode("utf-8", "replace"))
-    if start < 0 or not stripped:
+    written = text.strip().encode("utf-8", "replace")
+    start = whole.find(written)
+    if start < 0 or not written:
         return None
     shift = len(text) - len(text.lstrip())
     spans: list[Span | None] = []
     position = -start
-    size = len(stripped.encode("utf-8", "replace"))
     # before[i]: how many characters begin before the i-th byte
     before = [0]
-    for byte in stripped.encode("utf-8", "replace"):
+    for byte in written:
         before.append(before[-1] + (byte & 0xC0 != 0x80))
     for piece in pieces:
-        first, last = max(position, 0), min(position + len(piece), size)
+        first, last = max(position, 0), min(position + len(piece), len(written))
         position += len(piece)
         if first >= last:
             spans.append(None)
@@ -124,11 +122,8 @@ def token_spans(tokens: Sequence[str], text: str) -> list[Span | None] | None:
 
 
 def _rows(path: Path, split: str | None, on_bad: OnBad) -> Iterator[Row]:
-    check_split(INFO, split)
-    files = [path] if path.is_file() else sorted(path.rglob(f"mushroom.{split or '*'}-*.jsonl"))
-    if not files:
-        raise DataError("no mushroom.LANGUAGE-*.jsonl file in it", path=path)
-    for file in files:
+    pattern = f"**/mushroom.{split or '*'}-*.jsonl"
+    for file in matching_files(INFO, path, split, pattern, "mushroom.LANGUAGE-*.jsonl file"):
         yield from jsonl_rows(file, on_bad)
 
 

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, read_rows
-from veridical.io.jsonl import refuse
-from veridical.records.errors import DataError, InputError
+from veridical.records.errors import DataError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Level, Omission, Source
 from veridical_lab.datasets.files import check_split
-from veridical_lab.datasets.reading import group, json_rows, read_json_object
+from veridical_lab.datasets.reading import group, json_rows, read_json_object, refusing
 from veridical_lab.datasets.topics import Topic, make_topic, normal_form
 
 INFO = Info(
@@ -54,7 +53,7 @@ def read_topics(path: Path, split: str | None = None, *, on_bad: OnBad = None) -
     for row in rows:
         arguments: dict[str, list[list[str]]] = {}
         seen: set[str] = set()
-        try:
+        with refusing(row, on_bad):
             for entry in row.rows("perspectives"):
                 texts = _texts(entry, pool)
                 if (words := normal_form(texts[0])) in seen:
@@ -65,10 +64,6 @@ def read_topics(path: Path, split: str | None = None, *, on_bad: OnBad = None) -
                 arguments.setdefault(entry.text("stance_label_3").lower(), []).append(texts)
             if arguments:
                 yield make_topic(row.name("cId"), " ".join(row.text("text").split()), arguments)
-        except DataError as error:
-            refuse(error, on_bad)
-        except InputError as error:
-            refuse(row.bad(error.message, hint=error.hint), on_bad)
 
 
 def _open(path: Path, split: str | None, on_bad: OnBad) -> tuple[Iterator[Row], dict[int, str], dict[str, str]]:

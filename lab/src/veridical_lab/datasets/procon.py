@@ -10,14 +10,12 @@ from pathlib import Path
 
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, jsonl_rows, read_rows
-from veridical.io.jsonl import refuse
-from veridical.records.errors import DataError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Level, Omission, Source, Verdict
 from veridical.text.quotes import find_quote
 from veridical_lab.datasets.files import check_split
 from veridical_lab.datasets.marks import locate
-from veridical_lab.datasets.reading import group
+from veridical_lab.datasets.reading import group, refusing
 from veridical_lab.datasets.topics import Topic, merged_topics
 
 INFO = Info(
@@ -46,15 +44,9 @@ def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None
     """Make a case without a response for each line. The id of the case is the line's `id`, or else the line number."""
     check_split(INFO, split)
     for row in jsonl_rows(path, on_bad):
-        try:
-            yield Case(
-                row.name("id") if "id" in row.values else str(row.number),
-                "",
-                _sources(row),
-                question=row.text("question"),
-            )
-        except DataError as error:
-            refuse(error, on_bad)
+        with refusing(row, on_bad):
+            id = row.name("id") if "id" in row.values else str(row.number)
+            yield Case(id, "", _sources(row), question=row.text("question"))
 
 
 def read_topics(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Topic]:
@@ -63,11 +55,9 @@ def read_topics(path: Path, split: str | None = None, *, on_bad: OnBad = None) -
 
     def rows() -> Iterator[tuple[Row, str, dict[str, list[str]]]]:
         for row in jsonl_rows(path, on_bad):
-            try:
+            with refusing(row, on_bad):
                 arguments = row.row("arguments")
                 yield row, row.text("question").strip(), {name: arguments.texts(name) for name in arguments.values}
-            except DataError as error:
-                refuse(error, on_bad)
 
     return merged_topics(rows(), on_bad)
 

@@ -11,7 +11,7 @@ from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, jsonl_rows, read_rows
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
-from veridical_lab.datasets.files import check_split, one_file
+from veridical_lab.datasets.files import one_file
 from veridical_lab.datasets.reading import group
 
 INFO = Info(
@@ -32,8 +32,7 @@ INFO = Info(
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
     """Read the responses in the order of response.jsonl."""
-    check_split(INFO, split)
-    responses = one_file(INFO, path, None, "response.jsonl")
+    responses = one_file(INFO, path, split, "response.jsonl")
     sources = {row.name("source_id"): row for row in jsonl_rows(responses.with_name("source_info.jsonl"), on_bad)}
     rows = (row for row in jsonl_rows(responses, on_bad) if split in (None, row.values.get("split")))
     return read_rows(rows, partial(_example, sources), on_bad)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,26 @@ from veridical.io.files import read_text
 from veridical.io.json_positions import after_space
 from veridical.io.jsonl import OnBad, json_error, refuse
 from veridical.io.tables import csv_table
-from veridical.records.errors import DataError
+from veridical.records.errors import DataError, InputError
 
 
 def group(**pairs: object) -> tuple[tuple[str, str], ...]:
     """Make the `group` of an example from keywords, as sorted pairs of texts. Keywords with None are left out."""
     return tuple(sorted((key, str(value)) for key, value in pairs.items() if value is not None))
+
+
+@contextmanager
+def refusing(row: Row, on_bad: OnBad) -> Iterator[None]:
+    """While the context lasts, pass an error about a row to `on_bad`, or raise it if `on_bad` is None.
+
+    An error without a place gets the file and the line of `row`.
+    """
+    try:
+        yield
+    except DataError as error:
+        refuse(error, on_bad)
+    except InputError as error:
+        refuse(row.bad(error.message, hint=error.hint), on_bad)
 
 
 def json_rows(path: Path, on_bad: OnBad = None, *, key: str | None = None, names: Sequence[str] = ()) -> Iterator[Row]:

@@ -100,12 +100,7 @@ class ShortAnswers:
                     continue
                 for version, (response, span) in zip(("right", "wrong"), responses, strict=True):
                     verdicts = () if version == "right" else (Verdict(span, 1.0, "contradiction", correction=right),)
-                    case = Case(
-                        f"{id}/{version}",
-                        response,
-                        (Source("passage", passage),),
-                        question,
-                    )
+                    case = Case(f"{id}/{version}", response, (Source("passage", passage),), question)
                     gold = Judgement(case.id, f"human:{file.set}", float(version == "wrong"), verdicts=verdicts)
                     groups = group(
                         language=file.language, kind=kind_of(right), rival=wrong.origin, set=file.set, version=version

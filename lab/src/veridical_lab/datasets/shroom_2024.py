@@ -8,9 +8,8 @@ from pathlib import Path
 
 from veridical.datasets import Info, OnBad
 from veridical.datasets.reading import Row, read_rows, text_id
-from veridical.records.errors import DataError
 from veridical.records.types import Case, Example, Judgement, Level, Source
-from veridical_lab.datasets.files import check_split
+from veridical_lab.datasets.files import matching_files
 from veridical_lab.datasets.reading import group, json_rows
 
 INFO = Info(
@@ -31,11 +30,8 @@ VOTES = {"Hallucination": 1.0, "Not Hallucination": 0.0}
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
     """Read the rows of every SPLIT.model-*.json file in `path`, or only of one split."""
-    check_split(INFO, split)
-    files = [path] if path.is_file() else sorted(path.glob(f"{split or '*'}.model-*.json"))
-    if not files:
-        raise DataError("no SPLIT.model-aware.json or SPLIT.model-agnostic.json in it", path=path)
-    for file in files:
+    what = "SPLIT.model-aware.json or SPLIT.model-agnostic.json"
+    for file in matching_files(INFO, path, split, f"{split or '*'}.model-*.json", what):
         yield from read_rows(json_rows(file, on_bad), partial(_example, file.name.removesuffix(".json")), on_bad)
 
 

@@ -11,7 +11,7 @@ from veridical.datasets.reading import Row, read_rows
 from veridical.records.errors import DataError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Level, Source, Verdict
-from veridical_lab.datasets.files import check_split
+from veridical_lab.datasets.files import matching_files
 from veridical_lab.datasets.reading import csv_rows, group
 
 INFO = Info(
@@ -33,11 +33,8 @@ INFO = Info(
 
 def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
     """Read the summaries in the order of their first sentences."""
-    check_split(INFO, split)
-    files = [path] if path.is_file() else sorted(path.rglob(f"*_factual_eval_{split or '*'}.csv"))
-    if not files:
-        raise DataError("no SET_factual_eval_SPLIT.csv in it", path=path)
-    for file in files:
+    pattern = f"**/*_factual_eval_{split or '*'}.csv"
+    for file in matching_files(INFO, path, split, pattern, "SET_factual_eval_SPLIT.csv"):
         name, _, part = file.stem.partition("_factual_eval_")
         documents_name = f"{name}_{part}_doc.csv"
         documents_file = min((path if path.is_dir() else path.parent).rglob(documents_name), default=None)

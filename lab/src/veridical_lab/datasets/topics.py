@@ -19,7 +19,7 @@ from veridical.records.errors import DataError, InputError
 from veridical.records.strings import shorten
 from veridical.records.types import Source
 from veridical_lab.datasets.linking import linked
-from veridical_lab.datasets.reading import csv_rows, json_rows
+from veridical_lab.datasets.reading import csv_rows, json_rows, refusing
 
 MOST_ARGUMENTS = 3
 """If you give no number, at most this many arguments are drawn for each perspective (Chang et al. 2024, §2.1)."""
@@ -273,7 +273,7 @@ def _form_of(path: Path) -> str:
 def _from_json(rows: Callable[[Path, OnBad], Iterator[Row]], path: Path, on_bad: OnBad) -> Iterator[Topic]:
     seen: dict[str, int] = {}
     for row in rows(path, on_bad):
-        try:
+        with refusing(row, on_bad):
             text = row.text("topic").strip()
             by_name = row.row("perspectives")
             wordings = {name: [_wordings(by_name, name, i) for i in by_name.items(name)] for name in by_name.values}
@@ -282,10 +282,6 @@ def _from_json(rows: Callable[[Path, OnBad], Iterator[Row]], path: Path, on_bad:
                 if seen.setdefault(key, row.number) != row.number:
                     raise row.bad(f"the topic {_short(text)} is there twice", hint="put its arguments together")
             yield make_topic(id, text, wordings)
-        except DataError as error:
-            refuse(error, on_bad)
-        except InputError as error:
-            refuse(row.bad(error.message, hint=error.hint), on_bad)
 
 
 def _wordings(row: Row, perspective: str, item: object) -> list[str]:
@@ -303,20 +299,14 @@ def _from_csv(path: Path, on_bad: OnBad) -> Iterator[Topic]:
     topics: dict[str, dict[str, list[list[str]]]] = {}
     lines: dict[tuple[str, str], int] = {}
     for row in csv_rows(path, on_bad):
-        try:
+        with refusing(row, on_bad):
             text, perspective, argument = (row.text(key).strip() for key in ("topic", "perspective", "argument"))
             if (first := lines.setdefault((text, normal_form(argument)), row.line)) != row.line:
                 raise row.bad(
                     f"the argument {_short(argument)} is on line {first} already", hint="remove one of the two"
                 )
             make_topic(text, text, {perspective: [[argument]]})
-        except DataError as error:
-            refuse(error, on_bad)
-            continue
-        except InputError as error:
-            refuse(row.bad(error.message, hint=error.hint), on_bad)
-            continue
-        topics.setdefault(text, {}).setdefault(perspective, []).append([argument])
+            topics.setdefault(text, {}).setdefault(perspective, []).append([argument])
     for text, perspectives in topics.items():
         yield make_topic(text, text, perspectives)
 

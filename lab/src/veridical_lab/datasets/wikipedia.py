@@ -6,6 +6,7 @@ You can put errors into them (`veridical_lab.corrupt`), or count words in them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
 from veridical.datasets import Info, OnBad
@@ -33,18 +34,12 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
 def read_texts(path: Path, split: str | None = None) -> Iterator[str]:
     """Read the articles as a stream, in the order of the file. Line breaks separate the paragraphs of an article."""
     file = one_file(INFO, path, split, "articles.txt")
-    paragraphs: list[str] = []
     empty = True
     with open_bytes(file) as lines:
-        for raw in lines:
-            line = decode_text(raw, file).rstrip("\r\n")
-            if line.strip():
-                paragraphs.append(line)
+        texts = (decode_text(line, file).rstrip("\r\n") for line in lines)
+        for is_article, paragraphs in groupby(texts, key=lambda text: bool(text.strip())):
+            if is_article:
                 empty = False
-            elif paragraphs:
                 yield "\n".join(paragraphs)
-                paragraphs = []
-    if paragraphs:
-        yield "\n".join(paragraphs)
     if empty:
         raise DataError("the file is empty", path=file)

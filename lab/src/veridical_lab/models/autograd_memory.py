@@ -6,8 +6,9 @@ None of this changes the results, and when a context ends, the model is as it wa
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -72,14 +73,9 @@ def activation_checkpointing(model: Any, on: bool) -> Iterator[None]:
     """While the context lasts and if `on`, keep only each block's input, and run blocks again in each backward pass."""
     from torch.utils.checkpoint import checkpoint
 
-    def lean(forward: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *args, **kwargs: checkpoint(
-            forward, *args, use_reentrant=False, preserve_rng_state=False, **kwargs
-        )
-
     wrapped = blocks(model) if on else []
     for block in wrapped:
-        block.forward = lean(block.forward)
+        block.forward = partial(checkpoint, block.forward, use_reentrant=False, preserve_rng_state=False)
     try:
         yield
     finally:
@@ -101,13 +97,10 @@ def blocks(model: Any) -> list[Any]:
 
 
 def bytes_needed(model: Any, tokens: int) -> int:
-    """Estimate how many bytes the activations of `tokens` tokens take, from measurements on short texts."""
-    fixed, linear, square = activation_memory(model, tokens)
-    return int(fixed + linear * tokens + square * tokens**2)
+    """Estimate how many bytes a text of `tokens` tokens takes for its backward pass, from measurements on short texts.
 
-
-def activation_memory(model: Any, tokens: int) -> tuple[float, float, float]:
-    """Measure the bytes that a text needs for its backward pass: fixed, per token, and per pair of tokens."""
+    The estimate is the sum of bytes that are fixed, per token, and per pair of tokens.
+    """
     measured, plain = _measured.setdefault(model, {}), _plain_attention(model, tokens)
     if plain not in measured:
         a, b, c = _PROBE
@@ -115,7 +108,8 @@ def activation_memory(model: Any, tokens: int) -> tuple[float, float, float]:
         square = max(0.0, ((long - middle) / (c - b) - (middle - short) / (b - a)) / (c - a))
         linear = max(0.0, (long - middle) / (c - b) - square * (b + c))
         measured[plain] = (max(0.0, short - linear * a - square * a * a), linear, square)
-    return measured[plain]
+    fixed, linear, square = measured[plain]
+    return int(fixed + linear * tokens + square * tokens**2)
 
 
 def _saved_bytes(model: Any, tokens: int, like: int | None = None) -> int:

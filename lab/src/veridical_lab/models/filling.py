@@ -308,11 +308,8 @@ def _head_rows(model: LocalModel, rows: torch.Tensor) -> Iterator[None]:
     def keep(_: Any, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
         return (inputs[0].reshape(-1, inputs[0].shape[-1]).index_select(0, rows),)
 
-    handle = model.model.get_output_embeddings().register_forward_pre_hook(keep)
-    try:
+    with model.model.get_output_embeddings().register_forward_pre_hook(keep):
         yield
-    finally:
-        handle.remove()
 
 
 class _Forms:

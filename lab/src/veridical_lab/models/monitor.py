@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -113,7 +113,7 @@ class ProbeMonitor:
             # a step replaces the arrays of the running numbers, so a shallow copy keeps them
             self._history.append({objective: copy(running) for objective, running in self._running.items()})
         for objective, (rows, columns) in self._slices.items():
-            combined = self._running[objective].step_projected(z[rows, :, columns])
+            combined = self._running[objective].step(z[rows, :, columns])
             self.history[objective].append(self.heads[objective].calibrated(combined))
         return {objective: scores[-1] for objective, scores in self.history.items()}
 
@@ -160,9 +160,7 @@ class ProbeMonitor:
                 for token_i in range(states.shape[2]):
                     self.step(states[:, :, token_i])
 
-        with ExitStack() as stack:
-            stack.enter_context(capture_sublayers(model, self.sublayers, capture))
-            stack.callback(model.model.base_model.register_forward_hook(score).remove)
+        with capture_sublayers(model, self.sublayers, capture), model.model.base_model.register_forward_hook(score):
             yield self
 
     def stop_above(self, threshold: float | None = None, objective: str | None = None) -> Any:

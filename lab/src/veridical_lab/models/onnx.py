@@ -11,7 +11,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from inspect import signature
 from pathlib import Path
@@ -167,7 +167,17 @@ def _exported(runner: PairRunner, windows: Sequence[Window]) -> onnx.ModelProto:
 
 
 @contextmanager
-def _no_empty_masks() -> Iterator[None]:
+def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """While the context lasts, `value` replaces the attribute `name` of `owner`."""
+    original = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def _no_empty_masks() -> AbstractContextManager[None]:
     """While the context lasts, keep transformers from making a mask if nothing is masked.
 
     Usually, transformers makes no such mask, but on export it does. With a mask, onnxruntime does not use its fastest
@@ -176,19 +186,12 @@ def _no_empty_masks() -> Iterator[None]:
     from transformers import masking_utils
 
     name = "_ignore_bidirectional_mask_sdpa"
-    original = getattr(masking_utils, name, None)
-    if original is None:  # missing in other versions: the file is correct, but slower
-        yield
-        return
-    setattr(masking_utils, name, lambda padding, length, window=None: padding is None and window is None)
-    try:
-        yield
-    finally:
-        setattr(masking_utils, name, original)
+    if not hasattr(masking_utils, name):  # missing in other versions: the file is correct, but slower
+        return nullcontext()
+    return _replaced(masking_utils, name, lambda padding, length, window=None: padding is None and window is None)
 
 
-@contextmanager
-def _one_attention(*, masked: bool) -> Iterator[None]:
+def _one_attention(*, masked: bool) -> AbstractContextManager[None]:
     """While the context lasts, make MPNet's attention one operator, as in other models.
 
     The attention adds a mask only with `masked`.
@@ -197,8 +200,7 @@ def _one_attention(*, masked: bool) -> Iterator[None]:
     from transformers.models.mpnet import modeling_mpnet
 
     attention: Any = modeling_mpnet.MPNetSelfAttention
-    original = attention.forward
-    parameters = signature(original)  # the arguments and their order differ between versions
+    parameters = signature(attention.forward)  # the arguments and their order differ between versions
 
     def forward(self: Any, *arguments: Any, **options: Any) -> tuple[torch.Tensor]:
         bound = parameters.bind(self, *arguments, **options).arguments
@@ -209,8 +211,4 @@ def _one_attention(*, masked: bool) -> Iterator[None]:
         states = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)
         return (self.o(states.transpose(1, 2).reshape(x.shape)),)
 
-    attention.forward = forward
-    try:
-        yield
-    finally:
-        attention.forward = original
+    return _replaced(attention, "forward", forward)

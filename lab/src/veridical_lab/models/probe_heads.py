@@ -156,24 +156,18 @@ class Head:
 class StreamingProbes:
     """Keeps running scores of `probes` over `batch` responses during generation.
 
-    Call `step` with the states of each new token. The scores are the same as those of `score_prefixes` (within 1e-5),
-    but only O(1) numbers are kept for each probe and response.
+    Call `step` for each new token. The scores are the same as those of `score_prefixes` (within 1e-5), but only O(1)
+    numbers are kept for each probe and response.
     """
 
     def __init__(self, probes: Probes, batch: int = 1) -> None:
         self.probes = probes
-        self.tokens = 0
         self._total = np.full((len(probes.sublayers), batch), -np.inf)  # log of the sum of exp(attention)
         self._mean: RealArray | None = None
 
-    def step(self, states: RealArray) -> RealArray:
-        """Add a token with states (probes, batch, width), and return the scores (batch,) after it."""
-        return self.step_projected(self.probes.project(states))
-
-    def step_projected(self, z: RealArray) -> RealArray:
-        """Add a token from its `probes.project(states)`, (probes, batch, k), and return the scores after it."""
+    def step(self, z: RealArray) -> RealArray:
+        """Add a token by its `probes.project(states)`, (probes, batch, k), and return the scores (batch,) after it."""
         attention, values = self.probes.attention(z), self.probes.values(z)
-        self.tokens += 1
         if attention is not None:
             # the new token's share of the softmax; in [0, 1] for any attention
             self._total = np.logaddexp(self._total, attention)

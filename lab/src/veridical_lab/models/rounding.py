@@ -7,7 +7,7 @@ when a column is rounded, the columns after it make up for the error, as far as 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from veridical.inference.pair_runner import PairRunner
@@ -60,14 +60,11 @@ def _moments(runner: PairRunner, windows: Sequence[Window]) -> dict[torch.nn.Lin
 
     engine = TorchEngine(runner.model)
     layers = [module for module in runner.model.model.modules() if isinstance(module, torch.nn.Linear)]
-    handles = [layer.register_forward_pre_hook(add) for layer in layers]
-    try:
-        with torch.inference_mode():
-            for row in runner.rows(windows):  # one by one: nothing is padded
-                engine.forward(runner.lay([[windows[i] for i in row]]))
-    finally:
-        for handle in handles:
-            handle.remove()
+    with ExitStack() as stack, torch.inference_mode():
+        for layer in layers:
+            stack.enter_context(layer.register_forward_pre_hook(add))
+        for row in runner.rows(windows):  # one by one: nothing is padded
+            engine.forward(runner.lay([[windows[i] for i in row]]))
     return moments
 
 

@@ -122,7 +122,7 @@ def _is_space(model: LocalModel, token: int) -> bool:
     return model.tokenizer.convert_ids_to_tokens(token) in _SPACES
 
 
-class Generation:
+class Generation(IncrementalDecoder):
     """Builds a text after a prompt from tokens that you choose.
 
     The model reads these tokens only when you ask for logits.
@@ -134,16 +134,16 @@ class Generation:
             is not read again.
 
     Attributes:
-        ids, text, spans: The text so far, as in `IncrementalDecoder`. If a space was removed from the end of the
-            prompt, it is not part of the text.
+        ids, text, spans: The token ids of the text so far, the text, and the characters of each token. If a space was
+            removed from the end of the prompt, it is not part of the text.
         end_ids: The tokens that end a text.
     """
 
     def __init__(self, model: LocalModel, prompt: TokenPrompt, *, after: Generation | None = None) -> None:
+        super().__init__(model.tokenizer, prompt.ids, strip_space=prompt.space)
         self.model = model
         self.prompt = list(prompt.ids)
         self.end_ids = end_token_ids(model)
-        self._decoder = IncrementalDecoder(model.tokenizer, prompt.ids, strip_space=prompt.space)
         self._forward = CachedForward(model)
         if after is not None and after._forward.shares:
             pairs = zip(prompt.ids[:-1], (*after.prompt, *after.ids), strict=False)
@@ -151,22 +151,6 @@ class Generation:
             self._forward.crop(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)))
             self._forward.passes = 0
         self._logits: dict[int, torch.Tensor] = {}  # by the number of the text's tokens before them
-        self.append, self.finish = self._decoder.append, self._decoder.finish
-
-    @property
-    def ids(self) -> list[int]:
-        """The token ids of the text."""
-        return self._decoder.ids
-
-    @property
-    def text(self) -> str:
-        """The text."""
-        return self._decoder.text
-
-    @property
-    def spans(self) -> list[Span | None]:
-        """The characters of each token."""
-        return self._decoder.spans
 
     @property
     def passes(self) -> int:
@@ -203,7 +187,7 @@ class Generation:
 
     def rewind(self, count: int) -> None:
         """Remove all but the first `count` tokens."""
-        self._decoder.rewind(count)
+        super().rewind(count)
         self._logits = {n: logits for n, logits in self._logits.items() if n <= count}
         self._forward.crop(len(self.prompt) + count)
 
@@ -214,11 +198,8 @@ class Generation:
         def count(*_: object) -> None:
             self._forward.passes += 1
 
-        hook = self.model.model.base_model.register_forward_hook(count)
-        try:
+        with self.model.model.base_model.register_forward_hook(count):
             yield
-        finally:
-            hook.remove()
 
     def is_space(self, token_i: int) -> bool:
         """Check whether a token is only a space. In some vocabularies, a word or number begins with such a token."""

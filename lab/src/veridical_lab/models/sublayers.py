@@ -8,7 +8,7 @@ table names the module whose output is added.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableSequence, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -160,15 +160,11 @@ def capture_sublayers(
     def hook(index: int) -> Callable[[Any, Any, Any], None]:
         return lambda module, arguments, output: capture(index, _output(output))
 
-    handles = []
-    try:
+    with ExitStack() as stack:
         for i in sublayers:
             path = layout.feed_forward if i % 2 else layout.attention
-            handles.append(attrgetter(path)(blocks[i // 2]).register_forward_hook(hook(i)))
+            stack.enter_context(attrgetter(path)(blocks[i // 2]).register_forward_hook(hook(i)))
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def check_layout(model: LocalModel) -> None:
@@ -229,17 +225,14 @@ def _trace(
 
         return capture
 
-    handles = [block.register_forward_pre_hook(before, with_kwargs=True) for block in blocks]
-    handles += [block.register_forward_hook(after) for block in blocks]
-    for i, block in enumerate(blocks):
-        for half, path in enumerate(layout.norms or ()):
-            handles.append(attrgetter(path)(block).register_forward_hook(norm(i, half)))
-    try:
+    with ExitStack() as stack:
+        for i, block in enumerate(blocks):
+            stack.enter_context(block.register_forward_pre_hook(before, with_kwargs=True))
+            stack.enter_context(block.register_forward_hook(after))
+            for half, path in enumerate(layout.norms or ()):
+                stack.enter_context(attrgetter(path)(block).register_forward_hook(norm(i, half)))
         with torch.inference_mode(), capture_sublayers(model, range(2 * len(blocks)), keep_part):
             model.model.base_model(input_ids=ids, attention_mask=torch.ones_like(ids))
-    finally:
-        for handle in handles:
-            handle.remove()
     expected, actual = [], []
     for i in range(len(blocks)):
         attention, feed_forward = (parts[2 * i + half].reshape(inputs[i].shape) for half in (0, 1))

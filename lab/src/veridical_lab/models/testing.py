@@ -180,9 +180,10 @@ def tiny_tokenizer(kind: TokenizerKind = "bytes") -> Any:
         built.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         built.decoder = decoders.ByteLevel()
         letters = pre_tokenizers.ByteLevel.alphabet()
-        trainer: Any = trainers.BpeTrainer(
+        trainer = trainers.BpeTrainer(
             vocab_size=400, special_tokens=special, initial_alphabet=letters, show_progress=False
         )
+        built.train_from_iterator(_TEXT.splitlines(), trainer)
     elif kind == "metaspace":
         built = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
         built.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
@@ -191,6 +192,11 @@ def tiny_tokenizer(kind: TokenizerKind = "bytes") -> Any:
         )
         pieces = [*special, *(f"<0x{byte:02X}>" for byte in range(256))]
         trainer = trainers.BpeTrainer(vocab_size=480, special_tokens=pieces, show_progress=False)
+        built.train_from_iterator(_TEXT.splitlines(), trainer)
+        # the trainer needs byte pieces to be special, but decoding would drop special ones
+        document = json.loads(built.to_str())
+        document["added_tokens"] = [token for token in document["added_tokens"] if token["content"] in special]
+        built = Tokenizer.from_str(json.dumps(document))
     elif kind == "unigram":
         counts = _frequent_pieces(["▁" + word for word in _TEXT.split()], 200 - len(special))
         scores = [(piece, math.log(count / sum(counts.values()))) for piece, count in counts.items()]
@@ -199,7 +205,6 @@ def tiny_tokenizer(kind: TokenizerKind = "bytes") -> Any:
         built.normalizer = normalizers.NFKC()
         built.pre_tokenizer = pre_tokenizers.Metaspace()
         built.decoder = decoders.Metaspace()
-        trainer = None
     elif kind == "wordpiece":
         normalizer, splitter = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
         split = [word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(_TEXT))]
@@ -208,19 +213,11 @@ def tiny_tokenizer(kind: TokenizerKind = "bytes") -> Any:
         built.add_special_tokens(special)
         built.normalizer, built.pre_tokenizer = normalizer, splitter
         built.decoder = decoders.WordPiece()
-        trainer = None
-    else:
-        raise UnknownNameError("tokenizer", kind, TOKENIZERS)
-    if trainer is not None:
-        built.train_from_iterator(_TEXT.splitlines(), trainer)
-    if kind == "metaspace":  # the trainer needs byte pieces to be special, but decoding would drop special ones
-        document = json.loads(built.to_str())
-        document["added_tokens"] = [token for token in document["added_tokens"] if token["content"] in special]
-        built = Tokenizer.from_str(json.dumps(document))
-    if kind == "wordpiece":
         built.post_processor = processors.TemplateProcessing(
             single="<s> $A </s>", pair="<s> $A </s> $B </s>", special_tokens=[("<s>", 1), ("</s>", 2)]
         )
+    else:
+        raise UnknownNameError("tokenizer", kind, TOKENIZERS)
     return PreTrainedTokenizerFast(
         tokenizer_object=built, pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>"
     )

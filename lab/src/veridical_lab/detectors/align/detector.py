@@ -252,14 +252,12 @@ def _grouped(cases: Sequence[Case], limit: int = _GROUP_CHARACTERS) -> Iterator[
     seen: set[str] = set()
     group_size = 0
     for case in cases:
-        new = {case.response, *(source.text for source in case.sources)} - seen
-        size = sum(map(len, new))
-        if group and group_size + size > limit:
+        texts = {case.response, *(source.text for source in case.sources)}
+        if group and group_size + sum(map(len, texts - seen)) > limit:
             yield group
             group, seen, group_size = [], set(), 0
-            size = len(case.response) + sum(len(source.text) for source in case.sources)
         group.append(case)
-        seen |= {case.response, *(source.text for source in case.sources)}
-        group_size += size
+        group_size += sum(map(len, texts - seen))
+        seen |= texts
     if group:
         yield group

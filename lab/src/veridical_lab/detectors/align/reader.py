@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -19,6 +20,7 @@ _WINDOW = 512  # tokens; longer windows cost more time than they gain
 _MEMORY = 1 << 30  # bytes of sources kept in memory
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class CaseMatches:
     """The best matches of the response's words in the sources of a case, and of the sources' words in the response.
 
@@ -30,12 +32,9 @@ class CaseMatches:
         problem: Why the response and the sources could not be compared, or None.
     """
 
-    def __init__(
-        self, response: WordMatches | None, sources: dict[str, WordMatches], problem: str | None = None
-    ) -> None:
-        self.response = response
-        self.sources = sources
-        self.problem = problem
+    response: WordMatches | None
+    sources: dict[str, WordMatches]
+    problem: str | None = None
 
 
 class AlignReader:

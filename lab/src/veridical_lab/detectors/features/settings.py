@@ -9,7 +9,7 @@ from typing import Any
 
 from veridical.io.strict_json import record_of
 from veridical.metrics.calibrators import Isotonic, Platt, calibrator
-from veridical.records.errors import DataError, InputError, VeridicalError
+from veridical.records.errors import DataError, VeridicalError
 from veridical.records.types import Level
 from veridical_lab.detectors.features.extraction import FeatureSettings
 from veridical_lab.detectors.features.tagger import load_tagger
@@ -78,7 +78,7 @@ class DetectorSettings:
         try:
             load_tagger(loaded.tagger)
             calibrator(loaded.calibration)
-        except (VeridicalError, InputError, TypeError, ValueError) as error:
+        except (VeridicalError, TypeError, ValueError) as error:
             raise DataError(f"settings: {error}", path=path, hint="copy or train it again") from None
         return loaded
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import KW_ONLY, asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,7 @@ def load_heads(artifact: Artifact, settings: ProbeSettings, path: Path) -> dict[
     return heads
 
 
+@dataclass(eq=False)
 class Probe:
     """Judges by probes on a local language model's hidden states, trained on your labels (`veridical train probe`).
 
@@ -101,26 +102,19 @@ class Probe:
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=False)
 
-    def __init__(
-        self,
-        path: str | Path,
-        *,
-        model: str | Path | None = None,
-        unit: str = "word",
-        device: str = "auto",
-        dtype: str | None = None,
-        max_windows: int | None = None,
-        name: str | None = None,
-    ) -> None:
-        if unit not in SCORED_UNITS:
-            raise UnknownNameError("unit of probe", unit, SCORED_UNITS)
-        self.path = Path(path)
-        self.model = model
-        self.unit = unit
-        self.device = device
-        self.dtype = dtype
-        self.max_windows = max_windows
-        self.name = name or f"probe:{path}"
+    path: str | Path
+    _: KW_ONLY
+    model: str | Path | None = None
+    unit: str = "word"
+    device: str = "auto"
+    dtype: str | None = None
+    max_windows: int | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.unit not in SCORED_UNITS:
+            raise UnknownNameError("unit of probe", self.unit, SCORED_UNITS)
+        self.name = self.name or f"probe:{self.path}"
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Probe:
@@ -135,15 +129,16 @@ class Probe:
 
     @cached_property
     def _loaded(self) -> tuple[Artifact, ProbeSettings, dict[str, Head]]:
-        artifact = load_artifact(self.path, "probe")
-        settings = ProbeSettings.from_json(artifact.settings, self.path / DETECTOR)
+        folder = Path(self.path)
+        artifact = load_artifact(folder, "probe")
+        settings = ProbeSettings.from_json(artifact.settings, folder / DETECTOR)
         template = get_template(settings.template)
         if settings.template_digest not in (None, template.digest):
             raise InputError(
-                f"the template {template.name!r} is not the one that the probe in {self.path} was trained with",
+                f"the template {template.name!r} is not the one that the probe in {folder} was trained with",
                 hint="train the probe again, or use the Veridical that trained it",
             )
-        return artifact, settings, load_heads(artifact, settings, self.path)
+        return artifact, settings, load_heads(artifact, settings, folder)
 
     @property
     def artifact(self) -> Artifact:
@@ -186,7 +181,7 @@ class Probe:
         """
         return load_base(
             self.artifact.base,
-            f"the probe in {self.path}",
+            f"the probe in {Path(self.path)}",
             model=self.model,
             device=self.device,
             dtype=self.dtype,

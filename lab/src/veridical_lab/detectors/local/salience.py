@@ -35,10 +35,10 @@ from veridical_lab.models.gradients import SALIENCE_KINDS, salience
 
 SALIENCE_AGGREGATES = ("max", "sum", "entropy")
 MEANS = ("geometric", "arithmetic")
-_FLAGS = {
-    **{name: ("aggregate", name) for name in SALIENCE_AGGREGATES},
-    **{name: ("mean", name) for name in MEANS},
-    **{name: ("kind", name) for name in SALIENCE_KINDS},
+_FLAGS = {  # the option that each value without a name sets
+    **dict.fromkeys(SALIENCE_AGGREGATES, "aggregate"),
+    **dict.fromkeys(MEANS, "mean"),
+    **dict.fromkeys(SALIENCE_KINDS, "kind"),
 }
 _OPTIONS = ("device", "dtype", "max_memory_mb", "max_tokens", "max_windows", "revision", "template")
 _COUNTS = ("max_memory_mb", "max_tokens", "max_windows")
@@ -120,9 +120,9 @@ class Salience:
             raise InputError("salience needs a model", hint="salience:FOLDER[,max|sum|entropy,l2,template=NAME,…]")
         options: dict[str, Any] = {**spec.options, **{name: spec.whole(name) for name in _COUNTS}}
         for flag in spec.values[1:]:
-            if flag not in _FLAGS or _FLAGS[flag][0] in options:
+            if flag not in _FLAGS or _FLAGS[flag] in options:
                 raise UnknownNameError("option of salience", flag, [*_FLAGS, *(f"{o}=…" for o in _OPTIONS)])
-            options[_FLAGS[flag][0]] = _FLAGS[flag][1]
+            options[_FLAGS[flag]] = flag
         return cls(spec.values[0], name=str(spec), **options)
 
     def fingerprint(self) -> dict[str, Any]:
