@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 
 from veridical.metrics import UndefinedMetricError
 from veridical.records.errors import InputError
+from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Verdict
-from veridical_lab.annotate.items import is_item, says_hallucinated, with_label
+from veridical_lab.annotate.items import says_hallucinated, with_label
 from veridical_lab.datasets.consensus import at_least
 from veridical_lab.datasets.marks import tokens
 from veridical_lab.metrics.agreement import fleiss_kappa, krippendorff_alpha
@@ -57,10 +58,7 @@ def consensus(labels: Sequence[bool], rule: ConsensusRule | None = None) -> bool
     rule = rule or ConsensusRule()
     if needed_by(len(labels), rule):
         return None
-    for label in (True, False):
-        if 2 * sum(vote == label for vote in labels) > len(labels):
-            return label
-    return None
+    return next((label for label in (True, False) if 2 * labels.count(label) > len(labels)), None)
 
 
 def needed(labels: Sequence[bool], rule: ConsensusRule | None = None) -> int:
@@ -160,19 +158,12 @@ def agree(examples: Iterable[Example], rule: ConsensusRule | None = None) -> Agr
         votes = [label for j in item.annotations if (label := says_hallucinated(j)) is not None]
         label = consensus(votes, rule)
         if label is not None:
-            of_label = sum(vote == label for vote in votes)
-            decided.append(_with_label(item, label, f"human:{of_label}-of-{len(votes)}"))
+            decided.append(with_label(item, label, f"human:{votes.count(label)}-of-{len(votes)}"))
         elif missing := needed(votes, rule):
             waiting[item.case.id] = missing
         else:
             split.append(item.case.id)
     return Agreed(tuple(decided), waiting, tuple(split), unused)
-
-
-def _with_label(example: Example, label: bool, by: str) -> Example:
-    if is_item(example):
-        return with_label(example, label, by, example.annotations)
-    return replace(example, gold=Judgement(example.case.id, by, float(label)))
 
 
 def reconcile_spans(examples: Iterable[Example], *, of: int = 3) -> Agreed:
@@ -201,7 +192,7 @@ def _trimmed(gold: Judgement, case: Case) -> Judgement:
     for verdict in gold.verdicts:
         last = verdicts[-1] if verdicts else None
         if last and last.label == verdict.label and not case.response[last.span.end : verdict.span.start].strip():
-            verdicts[-1] = replace(last, span=type(last.span)(last.span.start, verdict.span.end))
+            verdicts[-1] = replace(last, span=Span(last.span.start, verdict.span.end))
         else:
             verdicts.append(verdict)
     return replace(gold, verdicts=tuple(verdicts))

@@ -154,7 +154,7 @@ def mark_command(
 
     Each case is saved at once, and you are never asked about the same case twice. Items are shown as yes/no questions.
     """
-    from veridical_lab.annotate.marking import MarkingPrompt, mark_examples
+    from veridical_lab.annotate.marking import mark_examples
     from veridical_lab.annotate.rounds import annotated_by, append_annotation
 
     check_out(out, [data])
@@ -163,9 +163,8 @@ def mark_command(
     done = annotated_by(out, f"human:{by}")
     left = [example for id, example in cases.items() if id not in done]
     console = plain_console()
-    prompt = MarkingPrompt(lambda line: console.print(line, markup=False, highlight=False), _ask)
     marked = 0
-    for judgement in mark_examples(left, by, prompt):
+    for judgement in mark_examples(left, by, console.print, _ask):
         append_annotation(out, cases[judgement.case_id], judgement)
         marked += 1
     write_line(f"wrote {marked} annotations to {out}; {len(left) - marked} of {len(cases)} cases are left")
