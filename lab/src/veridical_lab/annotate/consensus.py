@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from veridical.metrics import UndefinedMetricError
@@ -237,24 +238,20 @@ def agreement(examples: Iterable[Example]) -> Agreement:
     if not votes:
         raise InputError("no case has labels of two annotators", hint="agreement needs two or more for a case")
     names = sorted({name for by_annotator in votes for name in by_annotator})
-    least = min(map(len, votes))
-    first = [[list(by_annotator.values())[i] for by_annotator in votes] for i in range(least)]
+    first = [list(labels) for labels in zip(*map(dict.values, votes), strict=False)]  # as many as every case has
     majorities = [max(Counter(by_annotator.values()).values()) / len(by_annotator) for by_annotator in votes]
-    try:
+    alpha = kappa = None
+    with suppress(UndefinedMetricError):
         alpha = krippendorff_alpha([[by_annotator.get(name) for by_annotator in votes] for name in names])
-    except UndefinedMetricError:
-        alpha = None
-    try:
+    with suppress(UndefinedMetricError):
         kappa = fleiss_kappa(first)
-    except UndefinedMetricError:
-        kappa = None
     return Agreement(
         cases=len(votes),
         labels=sum(map(len, votes)),
         annotators=len(names),
         alpha=alpha,
         kappa=kappa,
-        kappa_labels=least,
+        kappa_labels=len(first),
         unanimous=sum(share == 1.0 for share in majorities) / len(votes),
         four_fifths=sum(share >= 0.8 for share in majorities) / len(votes),
     )

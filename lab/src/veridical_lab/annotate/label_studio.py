@@ -114,9 +114,9 @@ def tasks_of(
     _check_kind(kind)
     first = labels[0] if labels else "hallucinated"
 
-    def shown(case: Case) -> Judgement | None:
-        prediction = (predictions or {}).get(case.id)
-        if prediction is None or kind == "claims":
+    def shown(case: Case) -> Judgement:
+        prediction = (predictions or {}).get(case.id, Judgement(case.id, by=""))  # without a prediction, nothing
+        if kind == "claims":
             return prediction
         decision = decide(case, prediction, thresholds)
         verdicts = [replace(v, label=v.label if v.label in labels else first) for v in flagged(prediction, decision)]
@@ -125,7 +125,9 @@ def tasks_of(
     return [task for example in examples for task in _MAKERS[kind](example, shown(example.case))]
 
 
-def _task(kind: str, case: Case, part: str, data: Mapping[str, str], results: Sequence[Any], by: str) -> dict[str, Any]:
+def _task(
+    kind: str, case: Case, part: str, data: Mapping[str, str], results: Sequence[Any] = (), by: str = ""
+) -> dict[str, Any]:
     about = {"kind": f"{kind}/1", "case": case.id, "part": part, "hash": _hash(case)}
     task: dict[str, Any] = {"data": {"asked": case.question or "(none)", **data, TASK_MARK: about}}
     if results:
@@ -143,17 +145,12 @@ def _sources(case: Case) -> str:
 
 def _region(name: str, to: str, text: str, span: Span, label: str, score: float | None = None) -> dict[str, Any]:
     value = {"start": span.start, "end": span.end, "text": span.of(text), "labels": [label]}
-    result = {
-        "id": f"{name}-{span.start}-{span.end}",
-        "from_name": name,
-        "to_name": to,
-        "type": "labels",
-        "value": value,
-    }
+    id = f"{name}-{span.start}-{span.end}"
+    result = {"id": id, "from_name": name, "to_name": to, "type": "labels", "value": value}
     return result if score is None else {**result, "score": score}
 
 
-def _consistency_tasks(example: Example, prediction: Judgement | None) -> list[dict[str, Any]]:
+def _consistency_tasks(example: Example, prediction: Judgement) -> list[dict[str, Any]]:
     case, place = example.case, item_place(example)
     new, old = place.span.of(case.response), place.correction or ""
     question = f"In this context, is “{new}” consistent with “{old}” of the original?"
@@ -162,18 +159,17 @@ def _consistency_tasks(example: Example, prediction: Judgement | None) -> list[d
     return [_task("consistency", case, "", data, [region], "veridical")]
 
 
-def _span_tasks(example: Example, prediction: Judgement | None) -> list[dict[str, Any]]:
+def _span_tasks(example: Example, prediction: Judgement) -> list[dict[str, Any]]:
     case = example.case
     regions = [
-        _region("hallucination", "response", case.response, v.span, v.label or "", v.score)
-        for v in (prediction.verdicts if prediction else ())
+        _region("hallucination", "response", case.response, v.span, v.label or "", v.score) for v in prediction.verdicts
     ]
     question = "Mark the smallest spans of the response that would have to change for the sources to support it."
     data = {"source": _sources(case), "response": case.response, "question": question}
-    return [_task("spans", case, "", data, regions, prediction.by if prediction else "")]
+    return [_task("spans", case, "", data, regions, prediction.by)]
 
 
-def _coverage_tasks(example: Example, prediction: Judgement | None) -> list[dict[str, Any]]:
+def _coverage_tasks(example: Example, prediction: Judgement) -> list[dict[str, Any]]:
     case = example.case
     to_cover = [source for source in case.sources if source.must_cover]
     if not to_cover:
@@ -182,17 +178,17 @@ def _coverage_tasks(example: Example, prediction: Judgement | None) -> list[dict
         )
     tasks = []
     for source in to_cover:
-        omissions = [o for o in (prediction.omissions if prediction else ()) if o.source_id == source.id]
+        omissions = [o for o in prediction.omissions if o.source_id == source.id]
         regions = [_region("omission", "source", source.text, o.span, "left out", o.score) for o in omissions]
         question = "Mark what of this argument the response leaves out."
         data = {"source": source.text, "response": case.response, "question": question}
-        tasks.append(_task("coverage", case, source.id, data, regions, prediction.by if prediction else ""))
+        tasks.append(_task("coverage", case, source.id, data, regions, prediction.by))
     return tasks
 
 
-def _claim_tasks(example: Example, prediction: Judgement | None) -> list[dict[str, Any]]:
+def _claim_tasks(example: Example, prediction: Judgement) -> list[dict[str, Any]]:
     case = example.case
-    claims = [(v.claim.text, v.claim.spans) for v in (prediction.verdicts if prediction else ()) if v.claim is not None]
+    claims = [(v.claim.text, v.claim.spans) for v in prediction.verdicts if v.claim is not None]
     if not claims:
         claims = [(span.of(case.response), (span,)) for span in sentences(case.response)]
     tasks = []
@@ -200,11 +196,11 @@ def _claim_tasks(example: Example, prediction: Judgement | None) -> list[dict[st
         place = ",".join(f"{span.start}-{span.end}" for span in spans)
         data = {"source": _sources(case), "response": case.response, "claim": text}
         data["question"] = "Do the sources support this claim?"
-        tasks.append(_task("claims", case, place, data, (), ""))
+        tasks.append(_task("claims", case, place, data))
     return tasks
 
 
-_MAKERS: dict[str, Callable[[Example, Judgement | None], list[dict[str, Any]]]] = {
+_MAKERS: dict[str, Callable[[Example, Judgement], list[dict[str, Any]]]] = {
     "consistency": _consistency_tasks,
     "spans": _span_tasks,
     "coverage": _coverage_tasks,

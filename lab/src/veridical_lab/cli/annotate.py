@@ -21,7 +21,7 @@ from veridical_lab.cli.annotate_label_studio import (
     pull_command,
     push_command,
 )
-from veridical_lab.cli.examples_out import check_out, write_json_lines
+from veridical_lab.cli.json_lines import check_out, write_json_lines
 from veridical_lab.cli.shared_options import LabelledData, LabelledSets, OutJsonl, read_all, settings_of, write_counts
 
 annotate_app = typer.Typer(

@@ -14,7 +14,7 @@ from typer import Argument, Option
 from veridical.cli.comma_lists import parse_names
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, DataOptions, write_line
-from veridical_lab.cli.examples_out import check_out, write_json_lines
+from veridical_lab.cli.json_lines import check_out, write_json_lines
 from veridical_lab.cli.shared_options import LabelledData, OutJsonl, read_all, write_counts
 
 if TYPE_CHECKING:

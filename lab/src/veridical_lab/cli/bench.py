@@ -16,7 +16,7 @@ from veridical.cli.delivery import print_dry_run
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, ChatOptions, DataOptions, Threshold, write_line
 from veridical.cli.progress import progress_bar
-from veridical_lab.cli.examples_out import json_lines, write_json_lines
+from veridical_lab.cli.json_lines import json_lines, write_json_lines
 from veridical_lab.cli.shared_options import JsonRows, settings_of, this_command, topics_of
 
 if TYPE_CHECKING:

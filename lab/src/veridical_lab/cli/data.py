@@ -18,7 +18,7 @@ from veridical.cli.option_groups import option_groups
 from veridical.cli.options import DETECTION, OUTPUT, DataOptions, Threshold, write_line
 from veridical_lab.cli.data_corrupt import corrupt_command
 from veridical_lab.cli.data_relations import parse_command, relations_command
-from veridical_lab.cli.examples_out import check_out, write_json_lines
+from veridical_lab.cli.json_lines import check_out, write_json_lines
 from veridical_lab.cli.shared_options import (
     LabelledData,
     LocalModelOptions,

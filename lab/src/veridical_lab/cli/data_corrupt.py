@@ -15,7 +15,7 @@ from typer import Option
 from veridical.cli.comma_lists import parse_names
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, DataOptions, write_line
-from veridical_lab.cli.examples_out import check_out
+from veridical_lab.cli.json_lines import check_out
 from veridical_lab.cli.number_lists import parse_numbers, parse_weights
 from veridical_lab.cli.shared_options import LabelledData, LocalModelOptions, OutJsonl, topics_of, write_counts
 

@@ -13,7 +13,7 @@ from veridical.cli.comma_lists import parse_names
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, write_line
 from veridical.records.types import Example
-from veridical_lab.cli.examples_out import check_out, write_json_lines
+from veridical_lab.cli.json_lines import check_out, write_json_lines
 from veridical_lab.cli.shared_options import OutJsonl, write_counts
 
 

@@ -15,7 +15,7 @@ from typer import Argument, Option
 from veridical.cli.delivery import print_dry_run, write_page
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, OutputOptions, ServerOptions, write_line
-from veridical_lab.cli.examples_out import json_lines, write_json_lines
+from veridical_lab.cli.json_lines import json_lines, write_json_lines
 from veridical_lab.cli.shared_options import settings_of, this_command
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Declare the options that several commands of the laboratory share."""
+"""Declare the options that several commands of the laboratory share, and read what they name."""
 
 from __future__ import annotations
 

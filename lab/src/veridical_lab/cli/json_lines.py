@@ -1,4 +1,4 @@
-"""Write records as JSON Lines."""
+"""Write records as JSON Lines, and check the files that they are written to."""
 
 from __future__ import annotations
 
