@@ -94,11 +94,11 @@ def clear() -> Checked:
     return checked_at(case, (Judgement("clear", "overlap", hallucination=0.0),), (0.5,), Outcome.CLEAR)
 
 
-def map_of(case: Case) -> SalienceMap:
+def map_of(case: Case, seed: int = 0) -> SalienceMap:
     """A salience map of random values."""
     rows = tuple(MapWord(s.of(x.text), s, x.id) for x in case.sources for s in words(x.text))
     columns = tuple(MapWord(s.of(case.response), s) for s in words(case.response))
-    values = np.random.RandomState(0).dirichlet(np.ones(len(rows) + 1), len(columns)).T[:-1]
+    values = np.random.RandomState(seed).dirichlet(np.ones(len(rows) + 1), len(columns)).T[:-1]
     return SalienceMap(rows, columns, values, values.max(axis=1), values.max(axis=0, initial=0.0))
 
 

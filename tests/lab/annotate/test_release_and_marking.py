@@ -14,7 +14,7 @@ from veridical.records.errors import InputError, OutputError
 from veridical.records.types import Case, Example, Judgement, Source, Span
 from veridical_lab.annotate import scorer
 from veridical_lab.annotate.consensus import agree
-from veridical_lab.annotate.marking import MarkingPrompt, mark_examples, typed_spans
+from veridical_lab.annotate.marking import mark_examples, typed_spans
 from veridical_lab.annotate.release import describe_release, write_release
 from veridical_lab.annotate.rounds import loop_rows
 from veridical_lab.annotate.scorer import Scorer, score_pool
@@ -43,7 +43,7 @@ def asked(examples: list[Example], typed: list[str]) -> tuple[list[Judgement], s
             raise EOFError
         return line
 
-    return list(mark_examples(examples, "ann", MarkingPrompt(shown.append, ask))), "\n".join(shown)
+    return list(mark_examples(examples, "ann", shown.append, ask)), "\n".join(shown)
 
 
 def test_marking_in_a_terminal() -> None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from veridical.metrics import UndefinedMetricError
 from veridical.records.errors import InputError
+from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Verdict
-from veridical_lab.annotate.items import is_item, says_hallucinated, with_label
+from veridical_lab.annotate.items import says_hallucinated, with_label
 from veridical_lab.datasets.consensus import at_least
 from veridical_lab.datasets.marks import tokens
 from veridical_lab.metrics.agreement import fleiss_kappa, krippendorff_alpha
@@ -57,10 +59,7 @@ def consensus(labels: Sequence[bool], rule: ConsensusRule | None = None) -> bool
     rule = rule or ConsensusRule()
     if needed_by(len(labels), rule):
         return None
-    for label in (True, False):
-        if 2 * sum(vote == label for vote in labels) > len(labels):
-            return label
-    return None
+    return next((label for label in (True, False) if 2 * labels.count(label) > len(labels)), None)
 
 
 def needed(labels: Sequence[bool], rule: ConsensusRule | None = None) -> int:
@@ -160,19 +159,12 @@ def agree(examples: Iterable[Example], rule: ConsensusRule | None = None) -> Agr
         votes = [label for j in item.annotations if (label := says_hallucinated(j)) is not None]
         label = consensus(votes, rule)
         if label is not None:
-            of_label = sum(vote == label for vote in votes)
-            decided.append(_with_label(item, label, f"human:{of_label}-of-{len(votes)}"))
+            decided.append(with_label(item, label, f"human:{votes.count(label)}-of-{len(votes)}"))
         elif missing := needed(votes, rule):
             waiting[item.case.id] = missing
         else:
             split.append(item.case.id)
     return Agreed(tuple(decided), waiting, tuple(split), unused)
-
-
-def _with_label(example: Example, label: bool, by: str) -> Example:
-    if is_item(example):
-        return with_label(example, label, by, example.annotations)
-    return replace(example, gold=Judgement(example.case.id, by, float(label)))
 
 
 def reconcile_spans(examples: Iterable[Example], *, of: int = 3) -> Agreed:
@@ -201,7 +193,7 @@ def _trimmed(gold: Judgement, case: Case) -> Judgement:
     for verdict in gold.verdicts:
         last = verdicts[-1] if verdicts else None
         if last and last.label == verdict.label and not case.response[last.span.end : verdict.span.start].strip():
-            verdicts[-1] = replace(last, span=type(last.span)(last.span.start, verdict.span.end))
+            verdicts[-1] = replace(last, span=Span(last.span.start, verdict.span.end))
         else:
             verdicts.append(verdict)
     return replace(gold, verdicts=tuple(verdicts))
@@ -246,24 +238,20 @@ def agreement(examples: Iterable[Example]) -> Agreement:
     if not votes:
         raise InputError("no case has labels of two annotators", hint="agreement needs two or more for a case")
     names = sorted({name for by_annotator in votes for name in by_annotator})
-    least = min(map(len, votes))
-    first = [[list(by_annotator.values())[i] for by_annotator in votes] for i in range(least)]
+    first = [list(labels) for labels in zip(*map(dict.values, votes), strict=False)]  # as many as every case has
     majorities = [max(Counter(by_annotator.values()).values()) / len(by_annotator) for by_annotator in votes]
-    try:
+    alpha = kappa = None
+    with suppress(UndefinedMetricError):
         alpha = krippendorff_alpha([[by_annotator.get(name) for by_annotator in votes] for name in names])
-    except UndefinedMetricError:
-        alpha = None
-    try:
+    with suppress(UndefinedMetricError):
         kappa = fleiss_kappa(first)
-    except UndefinedMetricError:
-        kappa = None
     return Agreement(
         cases=len(votes),
         labels=sum(map(len, votes)),
         annotators=len(names),
         alpha=alpha,
         kappa=kappa,
-        kappa_labels=least,
+        kappa_labels=len(first),
         unanimous=sum(share == 1.0 for share in majorities) / len(votes),
         four_fifths=sum(share >= 0.8 for share in majorities) / len(votes),
     )

@@ -7,7 +7,7 @@ the text (such as `by="corrupt:rules"`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from veridical.records.errors import InputError
@@ -82,10 +82,12 @@ def says_hallucinated(judgement: Judgement) -> bool | None:
     return any(scores) if scores else None
 
 
-def with_label(item: Example, hallucinated: bool, by: str, annotations: Sequence[Judgement] = ()) -> Example:
-    """Give the item this label as its gold."""
-    gold = replace(answer(item, "", hallucinated), by=by)
-    return replace(item, gold=gold, annotations=tuple(annotations))
+def with_label(example: Example, hallucinated: bool, by: str) -> Example:
+    """Give an example this label as its gold: the place of an item, and the whole response otherwise."""
+    gold = (
+        answer(example, by, hallucinated) if is_item(example) else Judgement(example.case.id, by, float(hallucinated))
+    )
+    return replace(example, gold=gold)
 
 
 def grouped(example: Example, **values: str | None) -> Example:

@@ -19,7 +19,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, product
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
@@ -114,9 +114,9 @@ def tasks_of(
     _check_kind(kind)
     first = labels[0] if labels else "hallucinated"
 
-    def shown(case: Case) -> Judgement | None:
-        prediction = (predictions or {}).get(case.id)
-        if prediction is None or kind == "claims":
+    def shown(case: Case) -> Judgement:
+        prediction = (predictions or {}).get(case.id, Judgement(case.id, by=""))  # without a prediction, nothing
+        if kind == "claims":
             return prediction
         decision = decide(case, prediction, thresholds)
         verdicts = [replace(v, label=v.label if v.label in labels else first) for v in flagged(prediction, decision)]
@@ -125,7 +125,9 @@ def tasks_of(
     return [task for example in examples for task in _MAKERS[kind](example, shown(example.case))]
 
 
-def _task(kind: str, case: Case, part: str, data: Mapping[str, str], results: Sequence[Any], by: str) -> dict[str, Any]:
+def _task(
+    kind: str, case: Case, part: str, data: Mapping[str, str], results: Sequence[Any] = (), by: str = ""
+) -> dict[str, Any]:
     about = {"kind": f"{kind}/1", "case": case.id, "part": part, "hash": _hash(case)}
     task: dict[str, Any] = {"data": {"asked": case.question or "(none)", **data, TASK_MARK: about}}
     if results:
@@ -143,17 +145,12 @@ def _sources(case: Case) -> str:
 
 def _region(name: str, to: str, text: str, span: Span, label: str, score: float | None = None) -> dict[str, Any]:
     value = {"start": span.start, "end": span.end, "text": span.of(text), "labels": [label]}
-    result = {
-        "id": f"{name}-{span.start}-{span.end}",
-        "from_name": name,
-        "to_name": to,
-        "type": "labels",
-        "value": value,
-    }
+    id = f"{name}-{span.start}-{span.end}"
+    result = {"id": id, "from_name": name, "to_name": to, "type": "labels", "value": value}
     return result if score is None else {**result, "score": score}
 
 
-def _consistency_tasks(example: Example, prediction: Judgement | None) -> list[dict[str, Any]]:
+def _consistency_tasks(example: Example, prediction: Judgement) -> list[dict[str, Any]]:
     case, place = example.case, item_place(example)
     new, old = place.span.of(case.response), place.correction or ""
     question = f"In this context, is “{new}” consistent with “{old}” of the original?"
@@ -162,18 +159,17 @@ def _consistency_tasks(example: Example, prediction: Judgement | None) -> list[d
     return [_task("consistency", case, "", data, [region], "veridical")]
 
 
-def _span_tasks(example: Example, prediction: Judgement | None) -> list[dict[str, Any]]:
+def _span_tasks(example: Example, prediction: Judgement) -> list[dict[str, Any]]:
     case = example.case
     regions = [
-        _region("hallucination", "response", case.response, v.span, v.label or "", v.score)
-        for v in (prediction.verdicts if prediction else ())
+        _region("hallucination", "response", case.response, v.span, v.label or "", v.score) for v in prediction.verdicts
     ]
     question = "Mark the smallest spans of the response that would have to change for the sources to support it."
     data = {"source": _sources(case), "response": case.response, "question": question}
-    return [_task("spans", case, "", data, regions, prediction.by if prediction else "")]
+    return [_task("spans", case, "", data, regions, prediction.by)]
 
 
-def _coverage_tasks(example: Example, prediction: Judgement | None) -> list[dict[str, Any]]:
+def _coverage_tasks(example: Example, prediction: Judgement) -> list[dict[str, Any]]:
     case = example.case
     to_cover = [source for source in case.sources if source.must_cover]
     if not to_cover:
@@ -182,17 +178,17 @@ def _coverage_tasks(example: Example, prediction: Judgement | None) -> list[dict
         )
     tasks = []
     for source in to_cover:
-        omissions = [o for o in (prediction.omissions if prediction else ()) if o.source_id == source.id]
+        omissions = [o for o in prediction.omissions if o.source_id == source.id]
         regions = [_region("omission", "source", source.text, o.span, "left out", o.score) for o in omissions]
         question = "Mark what of this argument the response leaves out."
         data = {"source": source.text, "response": case.response, "question": question}
-        tasks.append(_task("coverage", case, source.id, data, regions, prediction.by if prediction else ""))
+        tasks.append(_task("coverage", case, source.id, data, regions, prediction.by))
     return tasks
 
 
-def _claim_tasks(example: Example, prediction: Judgement | None) -> list[dict[str, Any]]:
+def _claim_tasks(example: Example, prediction: Judgement) -> list[dict[str, Any]]:
     case = example.case
-    claims = [(v.claim.text, v.claim.spans) for v in (prediction.verdicts if prediction else ()) if v.claim is not None]
+    claims = [(v.claim.text, v.claim.spans) for v in prediction.verdicts if v.claim is not None]
     if not claims:
         claims = [(span.of(case.response), (span,)) for span in sentences(case.response)]
     tasks = []
@@ -200,11 +196,11 @@ def _claim_tasks(example: Example, prediction: Judgement | None) -> list[dict[st
         place = ",".join(f"{span.start}-{span.end}" for span in spans)
         data = {"source": _sources(case), "response": case.response, "claim": text}
         data["question"] = "Do the sources support this claim?"
-        tasks.append(_task("claims", case, place, data, (), ""))
+        tasks.append(_task("claims", case, place, data))
     return tasks
 
 
-_MAKERS: dict[str, Callable[[Example, Judgement | None], list[dict[str, Any]]]] = {
+_MAKERS: dict[str, Callable[[Example, Judgement], list[dict[str, Any]]]] = {
     "consistency": _consistency_tasks,
     "spans": _span_tasks,
     "coverage": _coverage_tasks,
@@ -327,7 +323,7 @@ _CONTROLS = {
 }
 
 
-_VALUES = {"answer": "choices", "coverage": "choices", "support": "choices", "reason": "text"}  # others: labels
+_VALUE_KEYS = {"answer": "choices", "coverage": "choices", "support": "choices", "reason": "text"}  # others: labels
 
 
 def _is_readable(annotation: Mapping[str, Any]) -> bool:
@@ -336,7 +332,7 @@ def _is_readable(annotation: Mapping[str, Any]) -> bool:
         if not isinstance(result, dict) or (name := result.get("from_name")) is None:
             continue
         value = result.get("value")
-        if not isinstance(value, dict) or not value.get(_VALUES.get(name, "labels")):
+        if not isinstance(value, dict) or not value.get(_VALUE_KEYS.get(name, "labels")):
             return False
     return True
 
@@ -351,8 +347,13 @@ def _seconds(annotation: Mapping[str, Any]) -> float | None:
     return float(annotation["lead_time"]) if annotation.get("lead_time") is not None else None
 
 
+def _values(annotation: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return the values that the control called `name` set in an annotation."""
+    return [result["value"] for result in annotation.get("result") or () if result.get("from_name") == name]
+
+
 def _choice(annotation: Mapping[str, Any], name: str) -> str | None:
-    chosen = [r["value"]["choices"] for r in annotation.get("result") or () if r.get("from_name") == name]
+    chosen = [value["choices"] for value in _values(annotation, name)]
     return str(chosen[0][0]) if len(chosen) == 1 and len(chosen[0]) == 1 else None
 
 
@@ -363,11 +364,12 @@ def _regions(annotation: Mapping[str, Any], name: str, text: str) -> list[tuple[
     line end of two characters counted as one. The first way is used that gives the text which is stored with each of
     them. White space may differ, and a line end may be stored as backslash and n.
     """
-    values = [r["value"] for r in annotation.get("result") or () if r.get("from_name") == name]
-    for count in _COUNTINGS:
-        spans = [_span_by(count, text, value) for value in values]
-        if all(span is not None for span in spans):
-            return [(span, str(v["labels"][0])) for span, v in zip(spans, values, strict=True) if span is not None]
+    values = _values(annotation, name)
+    for one_line_end, utf16 in product((False, True), repeat=2):
+        offsets = _offsets(text, utf16=utf16, one_line_end=one_line_end)
+        spans = [span for value in values if (span := _span_at(offsets, text, value)) is not None]
+        if len(spans) == len(values):
+            return [(span, str(value["labels"][0])) for span, value in zip(spans, values, strict=True)]
     return "a span that is not in the text"
 
 
@@ -413,7 +415,7 @@ def _read_claim(example: Example, part: str, annotation: Mapping[str, Any]) -> V
     pieces = [Span(*map(int, piece.split("-"))) for piece in part.split(",") if piece]
     if not pieces:
         return "a claim without a place in the response"
-    reasons = [r["value"]["text"] for r in annotation.get("result") or () if r.get("from_name") == "reason"]
+    reasons = [value["text"] for value in _values(annotation, "reason")]
     reason = " ".join(map(str, reasons[0])) if reasons and isinstance(reasons[0], list) else None
     return Verdict(Span(pieces[0].start, pieces[-1].end), _CLAIM_LABELS[label], label, reason=reason)
 
@@ -449,14 +451,14 @@ def _joined(id: str, by: str, answers: Sequence[tuple[str, Any]]) -> list[Judgem
 # ------------------------------------------------------------------------------------------------ offsets
 
 
-def _span_by(count: Callable[[str], list[int]], text: str, value: Mapping[str, Any]) -> Span | None:
+def _span_at(offsets: Sequence[int], text: str, value: Mapping[str, Any]) -> Span | None:
+    """Return the span of characters that a value marks by `offsets`, or None if it is not one of the text."""
     try:
         start, end = int(value["start"]), int(value["end"])
     except (KeyError, TypeError, ValueError):
         return None
-    places = count(text)
-    first, last = bisect_left(places, start), bisect_left(places, end)
-    if not 0 <= start <= end or last >= len(places) or places[first] != start or places[last] != end:
+    first, last = bisect_left(offsets, start), bisect_left(offsets, end)
+    if not 0 <= start <= end or last >= len(offsets) or offsets[first] != start or offsets[last] != end:
         return None
     quote = value.get("text")
     if quote is not None and _bare(text[first:last]) != _bare(str(quote)):
@@ -468,18 +470,12 @@ def _bare(text: str) -> str:
     return "".join(text.replace("\\n", " ").split())
 
 
-def _sizes(text: str, *, utf16: bool, one_line_end: bool) -> list[int]:
+def _offsets(text: str, *, utf16: bool, one_line_end: bool) -> Sequence[int]:
     """Compute the offset of each character and of the end of the text, counted as the options say."""
+    if not utf16 and not one_line_end:
+        return range(len(text) + 1)
     sizes = (
         0 if one_line_end and c == "\r" and text[i + 1 : i + 2] == "\n" else 1 + (utf16 and ord(c) > 0xFFFF)
         for i, c in enumerate(text)
     )
     return list(accumulate(sizes, initial=0))
-
-
-_COUNTINGS: tuple[Callable[[str], list[int]], ...] = (
-    lambda text: list(range(len(text) + 1)),
-    lambda text: _sizes(text, utf16=True, one_line_end=False),
-    lambda text: _sizes(text, utf16=False, one_line_end=True),
-    lambda text: _sizes(text, utf16=True, one_line_end=True),
-)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from veridical.records.errors import InputError, MissingExtraError, OutputError
@@ -74,9 +73,7 @@ class LabelStudio:
     def __enter__(self) -> LabelStudio:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._client.close()
 
     def projects(self) -> list[LabellingProject]:
@@ -121,7 +118,7 @@ class LabelStudio:
 
         If a push was interrupted, call this method again to continue.
         """
-        present = {_identity(task) for task in self._pages("/api/tasks/", project=project.id, fields="all")}
+        present = set(map(_identity, self.tasks(project)))
         new = [task for task in tasks if _identity(task) not in present]
         for start in range(0, len(new), _BATCH):
             self._json("POST", f"/api/projects/{project.id}/import", json=new[start : start + _BATCH])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from veridical.records.errors import InputError
 from veridical.records.spans import Span, cut, union
@@ -13,6 +12,9 @@ from veridical.records.types import Example, Judgement, Verdict
 from veridical.text.quotes import find_quote
 from veridical_lab.annotate.items import answer, is_item, item_place
 from veridical_lab.datasets.chevrons import parse_chevrons
+
+Show = Callable[[str], None]
+Ask = Callable[[str], str]
 
 _QUOTES = re.compile(r"\s*(?:<[^<>]*>\s*)+")
 _INSTRUCTIONS = (
@@ -50,57 +52,52 @@ def typed_spans(line: str, typed: str) -> list[Span]:
     return spans
 
 
-@dataclass(frozen=True, slots=True)
-class MarkingPrompt:
-    """How to show something to a person and to ask them.
-
-    `show` prints a line. `ask` prints a prompt and returns the line that the person types, without the line end. If
-    there is no more input, `ask` raises `EOFError`.
-    """
-
-    show: Callable[[str], None]
-    ask: Callable[[str], str]
-
-
-def mark_examples(examples: Sequence[Example], by: str, prompt: MarkingPrompt) -> Iterator[Judgement]:
+def mark_examples(examples: Sequence[Example], by: str, show: Show, ask: Ask) -> Iterator[Judgement]:
     """Ask one person about each case in turn, and yield their judgements until they stop or their input ends.
 
     Items (`veridical_lab.annotate.items`) are yes/no questions. For other cases, the person sees the response line by
     line and marks the unsupported spans of each line. If an answer cannot be read, the person is asked again.
+
+    Args:
+        examples: The cases.
+        by: The name of the person.
+        show: Prints a line.
+        ask: Prints a prompt and returns the line that the person types, without the line end. If there is no more
+            input, it raises `EOFError`.
     """
-    prompt.show(_INSTRUCTIONS)
+    show(_INSTRUCTIONS)
     for number, example in enumerate(examples, 1):
-        prompt.show(f"\n[{number} of {len(examples)}] {visible(example.case.id)}")
+        show(f"\n[{number} of {len(examples)}] {visible(example.case.id)}")
         if example.case.question:
-            prompt.show(f"question: {visible(example.case.question)}")
+            show(f"question: {visible(example.case.question)}")
         for source in example.case.sources:
-            prompt.show(f"source: {visible(source.text)}")
+            show(f"source: {visible(source.text)}")
+        ask_about = _ask_item if is_item(example) else _ask_spans
         try:
-            judgement = _ask_item(example, by, prompt) if is_item(example) else _ask_spans(example, by, prompt)
+            judgement = ask_about(example, by, show, ask)
         except EOFError:
             return
-        if judgement is None:
-            continue
-        yield judgement
+        if judgement is not None:
+            yield judgement
 
 
-def _ask_item(item: Example, by: str, prompt: MarkingPrompt) -> Judgement | None:
+def _ask_item(item: Example, by: str, show: Show, ask: Ask) -> Judgement | None:
     place = item_place(item)
     text = "".join(f"<{piece}>" if inside else piece for piece, inside in cut(item.case.response, [place.span]))
-    prompt.show(f"text:   {visible(text)}")
-    prompt.show(f"before: {visible(place.correction or '')}")
+    show(f"text:   {visible(text)}")
+    show(f"before: {visible(place.correction or '')}")
     while True:
-        typed = prompt.ask("consistent with the original? (y/n) ").strip().lower()
+        typed = ask("consistent with the original? (y/n) ").strip().lower()
         if typed in ("y", "yes", "n", "no"):
             return answer(item, by, typed.startswith("n"))
         if typed == "s":
             return None
         if typed == "q":
             raise EOFError
-        prompt.show("y: consistent. n: inconsistent. s: skip. q: stop.")
+        show("y: consistent. n: inconsistent. s: skip. q: stop.")
 
 
-def _ask_spans(example: Example, by: str, prompt: MarkingPrompt) -> Judgement | None:
+def _ask_spans(example: Example, by: str, show: Show, ask: Ask) -> Judgement | None:
     response = example.case.response
     spans: list[Span] = []
     line_end = 0
@@ -108,9 +105,9 @@ def _ask_spans(example: Example, by: str, prompt: MarkingPrompt) -> Judgement | 
         start, line_end = line_end, line_end + len(line)
         if not line.strip():
             continue
-        prompt.show(f"line:   {visible(line.rstrip())}")
+        show(f"line:   {visible(line.rstrip())}")
         while True:
-            typed = prompt.ask("marked: ")
+            typed = ask("marked: ")
             if typed.strip() in ("s", "q") and typed.strip() != line.strip():
                 if typed.strip() == "q":
                     raise EOFError
@@ -119,6 +116,6 @@ def _ask_spans(example: Example, by: str, prompt: MarkingPrompt) -> Judgement | 
                 spans += [span.shift(start) for span in typed_spans(line, typed)]
                 break
             except InputError as error:
-                prompt.show(str(error))
+                show(str(error))
     verdicts = tuple(Verdict(span, 1.0) for span in spans)
     return Judgement(example.case.id, f"human:{by}", float(bool(spans)), verdicts=verdicts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,7 @@ def round_scores(
 
 def append_annotation(path: Path, example: Example, judgement: Judgement) -> None:
     """Append one person's annotation of an example to a file of examples, without delay."""
-    single = Example(example.case, example.gold, example.document, example.group, (judgement,))
-    append_lines(path, [encode(single)])
+    append_lines(path, [encode(replace(example, annotations=(judgement,)))])
 
 
 def annotated_by(path: Path, by: str) -> set[str]:

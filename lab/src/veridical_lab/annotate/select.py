@@ -219,7 +219,9 @@ def select(
         chosen = draw.sample(left, min(options.count, len(left)))
     items = []
     for i in sorted(chosen):
-        predicted = None if scores is None else _CLASSES[scores[i] >= threshold]
+        predicted = None
+        if scores is not None:
+            predicted = "hallucinated" if scores[i] >= threshold else "consistent"
         items.append(grouped(pool[i], predicted=predicted, share=f"{shares[i]:.4g}"))
     return Selection(
         tuple(items),
@@ -229,9 +231,6 @@ def select(
         counts,
         None if scores is None else threshold,
     )
-
-
-_CLASSES = {True: "hallucinated", False: "consistent"}
 
 
 def _less_trivial(

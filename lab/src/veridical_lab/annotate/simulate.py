@@ -104,19 +104,16 @@ def _changed_texts(
         way = make(faithful)
         for example in faithful:
             draw = random.Random(f"{seed}\0pool\0{example.case.id}")
-            changed: Example | str = "not tried"
-            if kept_meaning < consistent * (made + 1):
-                changed = _rewritten(example, draw)
-            kept_meaning += not isinstance(changed, str)
-            if isinstance(changed, str):
-                changed = way.change(example, draw)
+            rewritten = _rewritten(example, draw) if kept_meaning < consistent * (made + 1) else None
+            kept_meaning += rewritten is not None
+            changed = rewritten or way.change(example, draw)
             for item in () if isinstance(changed, str) else items_of([changed]):
                 made += 1
                 yield item
 
 
-def _rewritten(example: Example, draw: random.Random) -> Example | str:
-    """Make one change that keeps the meaning, and mark it as a consistent place. If that fails, say why."""
+def _rewritten(example: Example, draw: random.Random) -> Example | None:
+    """Make one change that keeps the meaning, and mark it as a consistent place. Return None if there is none."""
     case = example.case
     for passage in draw.sample(passages := passages_of(case), len(passages)):
         edits = rewrite(passage, draw, most=1, types=_REWRITES)
@@ -131,7 +128,7 @@ def _rewritten(example: Example, draw: random.Random) -> Example | str:
         changed = replace(case, id=f"{case.id}/rewritten", response=response)
         gold = Judgement(changed.id, "corrupt:rewritten", 0.0, verdicts=(verdict,))
         return grouped(replace(example, case=changed, gold=gold), corrupted="no")
-    return "nothing to rewrite"
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ def adapt_command(
 
     Exit codes: 0 the new detector is kept, 1 it is no better, 2 usage or input error.
     """
-    from veridical.cli.delivery import plain_console, print_dry_run
+    from veridical.cli.delivery import print_dry_run
     from veridical.report.terminal_tables import print_tables
     from veridical_lab.adapt.adapting import Adapting, adapt
     from veridical_lab.adapt.passages import read_passages
@@ -108,7 +108,7 @@ def adapt_command(
     if as_json:
         sys.stdout.write(json.dumps(asdict(report), ensure_ascii=False) + "\n")
     else:
-        print_tables([_figures(report), *_dropped(report)], plain_console())
+        print_tables([_figures(report), *_dropped(report)])
     if report.kept:
         write_line(f"wrote {out}; use it as default:{out}")
         return 0
@@ -118,13 +118,13 @@ def adapt_command(
 
 def _figures(report: Adapted) -> Table:
     """Return the figures of the old and the new detector."""
+    from veridical_lab.report.table_formats import or_dash
+
     lines = []
     for data, figures in report.figures.items():
         for metric, before in figures["before"].items():
             after = figures["after"][metric]
-            lines.append(
-                [data, str(figures["n"]), metric, *("–" if v is None else f"{v:.3f}" for v in (before, after))]
-            )
+            lines.append([data, str(figures["n"]), metric, or_dash(before, ".3f"), or_dash(after, ".3f")])
     gains = (
         f"{data} {figures['gain']['value']:+.3f} ({figures['gain']['low']:+.3f} to {figures['gain']['high']:+.3f})"
         for data, figures in report.figures.items()

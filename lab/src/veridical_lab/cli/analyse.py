@@ -20,6 +20,7 @@ from veridical_lab.cli.shared_options import (
     JsonRows,
     LabelledData,
     ModelFolder,
+    load_of_kind,
     settings_of,
     this_command,
     write_folder,
@@ -255,7 +256,6 @@ def map_command(
     from veridical.io.files import write_whole
     from veridical.records.errors import InputError
     from veridical.text.quotes import find_quote
-    from veridical_lab.cli.detector_specs import load_of_kind
     from veridical_lab.probes.analysis.response_map import map_response
     from veridical_lab.report.response_map import print_response_map, response_map_svg
 

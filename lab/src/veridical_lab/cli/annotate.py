@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 import typer
 from typer import Argument, Option
@@ -21,13 +21,8 @@ from veridical_lab.cli.annotate_label_studio import (
     pull_command,
     push_command,
 )
-from veridical_lab.cli.examples_out import check_out, write_examples
-from veridical_lab.cli.shared_options import LabelledData, LabelledSets, OutJsonl, settings_of, write_counts
-
-if TYPE_CHECKING:
-    from veridical.records.types import Example
-    from veridical_lab.annotate.consensus import ConsensusRule
-    from veridical_lab.annotate.select import Embed
+from veridical_lab.cli.json_lines import check_out, write_json_lines
+from veridical_lab.cli.shared_options import LabelledData, LabelledSets, OutJsonl, read_all, settings_of, write_counts
 
 annotate_app = typer.Typer(
     no_args_is_help=True,
@@ -84,12 +79,6 @@ class SelectionOptions:
     round: Annotated[str | None, Option(metavar="NAME", help="The name of the round. Default: its number.")] = None
     seed: Annotated[int, Option(help="Random seed.")] = 0
 
-    def embed(self) -> Embed | None:
-        """Return the function that turns phrases into vectors, or None if word overlap is used."""
-        from veridical_lab.annotate.phrase_vectors import phrase_vectors
-
-        return None if self.encoder is None else phrase_vectors(self.encoder)
-
 
 @annotate_app.command("select")
 @option_groups
@@ -104,13 +93,14 @@ def select_command(data: LabelledData, options: SelectionOptions, reading: DataO
     """
     from veridical.datasets import read
     from veridical_lab.annotate.items import grouped, items_of
+    from veridical_lab.annotate.phrase_vectors import phrase_vectors
     from veridical_lab.annotate.rounds import round_scores
     from veridical_lab.annotate.select import SelectOptions, select
 
     check_out(out, [data, *(options.labelled or ())])
     done = list(items_of(e for spec in options.labelled or () for e in read(spec)))
-    with reading.read(data) as examples:
-        pool = [item for item in items_of(examples) if item.case.id not in {e.case.id for e in done}]
+    done_ids = {item.case.id for item in done}
+    pool = [item for item in items_of(read_all(reading, data)) if item.case.id not in done_ids]
     name = options.round or str(1 + len({dict(item.group).get("round", "1") for item in done}))
     scores = round_scores(done, pool, options.detector, seed=options.seed) if done else None
     selection = select(
@@ -118,9 +108,9 @@ def select_command(data: LabelledData, options: SelectionOptions, reading: DataO
         settings_of(SelectOptions, options),
         scores=None if scores is None else scores.pool.tolist(),
         annotated=None if scores is None else scores.annotated,
-        embed=options.embed(),
+        embed=None if options.encoder is None else phrase_vectors(options.encoder),
     )
-    write_examples(out, [grouped(item, round=name) for item in selection.items])
+    write_json_lines(out, [grouped(item, round=name) for item in selection.items])
     write_line(f"wrote {len(selection.items)} of {len(pool)} items to {out} (round {name})")
     write_counts("left out", selection.left_out)
     ratio = selection.subsampling
@@ -154,18 +144,16 @@ def mark_command(
 
     Each case is saved at once, and you are never asked about the same case twice. Items are shown as yes/no questions.
     """
-    from veridical_lab.annotate.marking import MarkingPrompt, mark_examples
+    from veridical_lab.annotate.marking import mark_examples
     from veridical_lab.annotate.rounds import annotated_by, append_annotation
 
     check_out(out, [data])
-    with reading.read(data, unlabelled=True) as examples:
-        cases = {example.case.id: example for example in examples}
+    cases = {example.case.id: example for example in read_all(reading, data, unlabelled=True)}
     done = annotated_by(out, f"human:{by}")
     left = [example for id, example in cases.items() if id not in done]
     console = plain_console()
-    prompt = MarkingPrompt(lambda line: console.print(line, markup=False, highlight=False), _ask)
     marked = 0
-    for judgement in mark_examples(left, by, prompt):
+    for judgement in mark_examples(left, by, console.print, _ask):
         append_annotation(out, cases[judgement.case_id], judgement)
         marked += 1
     write_line(f"wrote {marked} annotations to {out}; {len(left) - marked} of {len(cases)} cases are left")
@@ -184,13 +172,6 @@ class ConsensusOptions:
     block: Annotated[
         str | None, Option(metavar="NAMES", help="Leave out the labels of these annotators. Separate names by commas.")
     ] = None
-
-    def rule(self) -> ConsensusRule:
-        """Return the rule of consensus on one label."""
-        from veridical_lab.annotate.consensus import ConsensusRule
-
-        rule = ConsensusRule()
-        return rule if self.first is None else replace(rule, first=self.first, most=max(self.first, rule.most))
 
 
 @annotate_app.command("agree")
@@ -216,28 +197,33 @@ def agree_command(
     [bold]veridical annotate agree jsonl:ann.jsonl jsonl:bo.jsonl jsonl:cy.jsonl --spans --out agreed.jsonl[/bold]
     """
     from veridical.report.terminal_tables import print_tables
-    from veridical_lab.annotate.consensus import agree, agreement, join_annotations, reconcile_spans, without_annotators
+    from veridical_lab.annotate.consensus import (
+        ConsensusRule,
+        agree,
+        agreement,
+        join_annotations,
+        reconcile_spans,
+        without_annotators,
+    )
     from veridical_lab.annotate.quality import annotator_quality
     from veridical_lab.report.annotation import agreement_line, quality_table
 
     for file in (out, more):
         if file is not None:
             check_out(file, data)
-    examples: list[Example] = []
-    for spec in data:
-        with reading.read(spec) as of_spec:
-            examples += of_spec
     blocked = [f"human:{name.removeprefix('human:')}" for name in parse_names(options.block)]
-    examples = without_annotators(examples, blocked)
+    examples = without_annotators(read_all(reading, *data), blocked)
     if options.spans:
-        of = 3 if options.first is None else options.first
-        agreed = reconcile_spans(examples, of=of)
+        agreed = reconcile_spans(examples, of=options.first or 3)
     else:
-        agreed = agree(examples, options.rule())
+        rule = ConsensusRule()
+        if options.first is not None:
+            rule = replace(rule, first=options.first, most=max(options.first, rule.most))
+        agreed = agree(examples, rule)
     if out is not None:
-        write_examples(out, agreed.examples)
+        write_json_lines(out, agreed.examples)
     if more is not None:
-        write_examples(more, [e for e in join_annotations(examples)[0] if e.case.id in agreed.waiting])
+        write_json_lines(more, [e for e in join_annotations(examples)[0] if e.case.id in agreed.waiting])
     console = plain_console()
     console.print(
         f"{len(agreed.examples)} cases are agreed on, {len(agreed.waiting)} need {sum(agreed.waiting.values())} more "
@@ -266,12 +252,8 @@ def quiz_command(
     from veridical_lab.annotate.quality import score_quiz
     from veridical_lab.report.annotation import quiz_table
 
-    examples: list[Example] = []
-    for spec in data:
-        with reading.read(spec) as of_spec:
-            examples += of_spec
-    scores = score_quiz(examples, needed=needed)
-    print_tables([quiz_table(scores)], plain_console())
+    scores = score_quiz(read_all(reading, *data), needed=needed)
+    print_tables([quiz_table(scores)])
     return 0 if all(score.passed for score in scores) else 1
 
 

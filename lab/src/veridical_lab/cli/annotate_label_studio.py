@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -14,11 +14,12 @@ from typer import Argument, Option
 from veridical.cli.comma_lists import parse_names
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, DataOptions, write_line
-from veridical_lab.cli.examples_out import check_out, write_examples
-from veridical_lab.cli.shared_options import LabelledData, OutJsonl, write_counts
+from veridical_lab.cli.json_lines import check_out, write_json_lines
+from veridical_lab.cli.shared_options import LabelledData, OutJsonl, read_all, write_counts
 
 if TYPE_CHECKING:
     from veridical.records.types import Example
+    from veridical_lab.annotate.label_studio import Imported
 
 QuestionKind = Annotated[
     str,
@@ -71,8 +72,7 @@ def export_tasks_command(
     from veridical.io.files import write_whole
 
     check_out(out, [data])
-    with reading.read(data, unlabelled=True) as examples:
-        cases = list(examples)
+    cases = read_all(reading, data, unlabelled=True)
     tasks = _tasks(cases, kind, detector, parse_names(labels))
     write_whole(out, json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
     write_line(f"wrote {len(tasks)} tasks of {len(cases)} cases to {out}; config: {_config(kind, labels)}")
@@ -94,7 +94,7 @@ def import_command(
     check_out(out, [data])
     with reading.read(data, unlabelled=True) as examples:
         imported = read_export(export, list(examples))
-    _deliver_imported(imported.examples, imported.annotations, imported.skipped, out)
+    _deliver(imported, out)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,8 +141,7 @@ def push_command(
 
     if (options.project is None) == (options.title is None):
         raise InputError("name either a --project or the --title of a new one")
-    with reading.read(data, unlabelled=True) as examples:
-        cases = list(examples)
+    cases = read_all(reading, data, unlabelled=True)
     labels = parse_names(options.labels)
     tasks = _tasks(cases, kind, options.detector, labels)
     with LabelStudio(server.url, timeout=server.timeout) as studio:
@@ -172,12 +171,10 @@ def pull_command(
     from veridical_lab.annotate.label_studio_server import LabelStudio
 
     check_out(out, [data])
-    with reading.read(data, unlabelled=True) as examples:
-        cases = list(examples)
+    cases = read_all(reading, data, unlabelled=True)
     with LabelStudio(server.url, timeout=server.timeout) as studio:
         tasks = studio.pull(studio.project(project))
-    imported = read_tasks(tasks, cases)
-    _deliver_imported(imported.examples, imported.annotations, imported.skipped, out)
+    _deliver(read_tasks(tasks, cases), out)
 
 
 def _config(kind: str, labels: str) -> str:
@@ -199,7 +196,7 @@ def _tasks(cases: Sequence[Example], kind: str, detector: str | None, labels: Se
     return tasks_of(cases, kind, predictions=predictions, thresholds=thresholds_in_force(loaded), labels=labels)
 
 
-def _deliver_imported(examples: Sequence[Example], used: int, skipped: Mapping[str, int], out: Path) -> None:
-    write_examples(out, [example for example in examples if example.annotations])
-    write_line(f"wrote {used} annotations to {out}")
-    write_counts("skipped", skipped)
+def _deliver(imported: Imported, out: Path) -> None:
+    write_json_lines(out, [example for example in imported.examples if example.annotations])
+    write_line(f"wrote {imported.annotations} annotations to {out}")
+    write_counts("skipped", imported.skipped)

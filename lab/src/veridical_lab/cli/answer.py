@@ -114,7 +114,7 @@ def answer_command(
     checker = load_detector(checks.detector, connection)
     if writing.guard:
         passages = _guarded(case, checker, chat.model, retrieval.seed, writing, chat.max_tokens)
-        answered = passages, replace(case, response=passages.response)
+        case = replace(case, response=passages.response)
     else:
         (written,) = answer_cases(
             connection.chat(),
@@ -127,8 +127,7 @@ def answer_command(
             return print_dry_run(connection)
         if isinstance(written, Failure):
             raise CannotJudgeError(f"{chat.model} gave no answer: {written.reason}", hint="ask again, or another model")
-        answered = written
-    passages, case = answered
+        passages, case = written
     revised: tuple[Revised, ...] = ()
     if writing.revise:
         revised = revise_answer(passages, case, checker, _reviser(case, connection), threshold=thresholds)

@@ -16,7 +16,8 @@ from veridical.cli.delivery import print_dry_run
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, ChatOptions, DataOptions, Threshold, write_line
 from veridical.cli.progress import progress_bar
-from veridical_lab.cli.shared_options import JsonRows, settings_of, this_command
+from veridical_lab.cli.json_lines import json_lines, write_json_lines
+from veridical_lab.cli.shared_options import JsonRows, settings_of, this_command, topics_of
 
 if TYPE_CHECKING:
     from veridical_lab.bench.settings import BenchSettings
@@ -131,7 +132,6 @@ def run_command(
     With --out, replies are stored until the run is complete, or longer if you also set --cache. If the budget is spent,
     run the same command again to continue.
     """
-    from veridical.io.serialization import encode
     from veridical.records.errors import InputError
     from veridical.report.terminal_tables import print_tables
     from veridical_lab.bench.run import dry_run_bench, run_to_file
@@ -155,7 +155,7 @@ def run_command(
     with progress_bar() as progress:
         rows = run_to_file(replace(settings, progress=progress), out, replace=replaced)
     if as_json:
-        sys.stdout.write("".join(encode(row) + "\n" for row in rows))
+        sys.stdout.write(json_lines(rows))
         return 0
     shown = ["all"] if show_all else chosen
     print_tables([*result_tables(rows, shown), *mean_tables(rows, shown)])
@@ -186,8 +186,6 @@ def compare_command(
     Accuracy and F1 are compared by exact paired permutation tests, and ROC AUC by the test of Hanley and McNeil. The
     p-values are corrected by Bonferroni's method.
     """
-    from veridical.io.files import write_whole
-    from veridical.io.serialization import encode
     from veridical.report.terminal_tables import print_tables
     from veridical_lab.bench.compare import compare_detectors, read_comparisons, without_repeats
     from veridical_lab.bench.run import dry_run_bench
@@ -203,9 +201,9 @@ def compare_command(
         by_data = list(compare_detectors(replace(settings, progress=progress)))
     made = [comparison for comparisons in by_data for comparison in comparisons]
     if out:
-        write_whole(out, "".join(encode(each) + "\n" for each in without_repeats([*earlier, *made])))
+        write_json_lines(out, without_repeats([*earlier, *made]))
     if as_json:
-        sys.stdout.write("".join(encode(each) + "\n" for each in made))
+        sys.stdout.write(json_lines(made))
     else:
         print_tables(comparison_table(comparisons) for comparisons in by_data)
     return 0
@@ -265,8 +263,6 @@ def bench_tokens_command(
     The table has accuracy, G-Mean, Brier score (BSS), ROC AUC, and precision, recall and F1 of both classes, in
     percent.
     """
-    from veridical.io.files import write_whole
-    from veridical.io.serialization import encode
     from veridical.report.terminal_tables import print_tables
     from veridical_lab.bench.published import published
     from veridical_lab.report.result_tables import phrase_tables, published_tables
@@ -286,11 +282,10 @@ def bench_tokens_command(
     for note in parts.notes:
         write_line(f"veridical: {note}")
     rows = list(benchmark_rows(parts, methods, options))
-    documents = "".join(encode(row) + "\n" for row in rows)
     if out:
-        write_whole(out, documents)
+        write_json_lines(out, rows)
     if as_json:
-        sys.stdout.write(documents)
+        sys.stdout.write(json_lines(rows))
     else:
         print_tables([*phrase_tables(rows), *(published_tables(published("liu2022")) if paper else ())])
     return 0
@@ -384,16 +379,13 @@ def perspectives_command(
     each of them comes with synthetic errors and with ambiguous ones.
     """
     from veridical.datasets.split import FRACTIONS
-    from veridical.io.files import write_whole
-    from veridical.io.serialization import encode
-    from veridical.records.errors import DataError, UnknownNameError
+    from veridical.records.errors import UnknownNameError
     from veridical.report.terminal_tables import print_tables
     from veridical_lab.bench.compare import read_comparisons, without_repeats
     from veridical_lab.bench.perspectives import error_sets, measured, variants
     from veridical_lab.bench.published import published
     from veridical_lab.bench.results import read_result_rows
     from veridical_lab.bench.settings import BenchSettings
-    from veridical_lab.datasets.topics import read_topics
     from veridical_lab.report.result_tables import comparison_table, published_tables, result_tables
 
     variants(detectors, chosen.table)  # refuse impossible tables before reading anything
@@ -401,10 +393,7 @@ def perspectives_command(
         raise UnknownNameError("part", sets.part, FRACTIONS)
     earlier = read_result_rows([output.out]) if output.out and output.out.exists() else []
     earlier_tests = read_comparisons(output.comparisons) if output.comparisons and output.comparisons.exists() else []
-    skipped: list[DataError] = []
-    topics = list(read_topics(sets.data, on_bad=skipped.append if sets.skip_bad else None))
-    if skipped:
-        write_line(f"veridical: {len(skipped)} rows were skipped; the first: {skipped[0]}")
+    topics = topics_of(sets.data, skip_bad=sets.skip_bad)
     made = error_sets(topics, per_topic=sets.per_topic, seed=chosen.seed, part=sets.part, sample=sets.sample)
     connection = chat.connection()
     with progress_bar() as progress:
@@ -424,12 +413,11 @@ def perspectives_command(
     if output.out:
         measured_now = {row.run_id for row in rows}
         others = [row for row in earlier if row.run_id not in measured_now]
-        write_whole(output.out, "".join(encode(row) + "\n" for row in [*others, *rows]))
+        write_json_lines(output.out, [*others, *rows])
     if output.comparisons:
-        kept = without_repeats([*earlier_tests, *tests])
-        write_whole(output.comparisons, "".join(encode(test) + "\n" for test in kept))
+        write_json_lines(output.comparisons, without_repeats([*earlier_tests, *tests]))
     if output.json:
-        sys.stdout.write("".join(encode(row) + "\n" for row in rows))
+        sys.stdout.write(json_lines(rows))
         return 0
     by_set = {test.data: [other for other in tests if other.data == test.data] for test in tests}
     print_tables([*result_tables(rows, ["all"]), *map(comparison_table, by_set.values())])

@@ -18,11 +18,12 @@ from veridical.cli.option_groups import option_groups
 from veridical.cli.options import DETECTION, OUTPUT, DataOptions, Threshold, write_line
 from veridical_lab.cli.data_corrupt import corrupt_command
 from veridical_lab.cli.data_relations import parse_command, relations_command
-from veridical_lab.cli.examples_out import check_out, write_examples
+from veridical_lab.cli.json_lines import check_out, write_json_lines
 from veridical_lab.cli.shared_options import (
     LabelledData,
     LocalModelOptions,
     ModelFolder,
+    read_all,
     settings_of,
     texts_of,
     write_counts,
@@ -154,21 +155,15 @@ def convert_command(
     [bold]veridical data convert bump:data/bump cases.jsonl --cases --first 20[/bold]
     """
     from veridical.datasets.split import FRACTIONS, split_by_document
-    from veridical.io.files import write_whole
-    from veridical.io.serialization import encode
     from veridical.records.errors import UnknownNameError
 
     if part is not None and part not in FRACTIONS:
         raise UnknownNameError("part", part, FRACTIONS)
     check_out(out, [data])
-    with options.read(data, unlabelled=cases) as reading:
-        examples = list(reading)
+    examples = read_all(options, data, unlabelled=cases)
     chosen = examples if part is None else split_by_document(examples, seed=seed)[part]
     chosen = chosen[:first]
-    if cases:
-        write_whole(out, "".join(encode(example.case) + "\n" for example in chosen))
-    else:
-        write_examples(out, chosen)
+    write_json_lines(out, [example.case for example in chosen] if cases else chosen)
     write_line(f"wrote {len(chosen)} of {len(examples)} {'cases' if cases else 'examples'} to {out}")
 
 
@@ -211,8 +206,7 @@ def label_command(
     from veridical_lab.training.soft_labels import mixed
 
     check_out(out, [data])
-    with options.read(data, unlabelled=True) as reading:
-        examples = list(reading)
+    examples = read_all(options, data, unlabelled=True)
     loaded = load_detector(detector)
     labelled: list[Example] = []
     with progress_bar() as progress:
@@ -226,7 +220,7 @@ def label_command(
                 if judgement.judged != ()
             ]
         progress(loaded.name, len(examples), len(examples))
-    write_examples(out, labelled)
+    write_json_lines(out, labelled)
     digest = hashlib.sha256(out.read_bytes()).hexdigest()
     write_line(f"wrote {len(labelled)} of {len(examples)} examples to {out} (SHA-256 {digest})")
 

@@ -15,12 +15,11 @@ from typer import Option
 from veridical.cli.comma_lists import parse_names
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, DataOptions, write_line
-from veridical_lab.cli.examples_out import check_out
+from veridical_lab.cli.json_lines import check_out
 from veridical_lab.cli.number_lists import parse_numbers, parse_weights
-from veridical_lab.cli.shared_options import LabelledData, LocalModelOptions, OutJsonl, write_counts
+from veridical_lab.cli.shared_options import LabelledData, LocalModelOptions, OutJsonl, topics_of, write_counts
 
 if TYPE_CHECKING:
-    from veridical.records.errors import DataError
     from veridical.records.types import Example
     from veridical_lab.corrupt import Corruptor
     from veridical_lab.corrupt.masked import Masked
@@ -274,7 +273,7 @@ def _way_and_examples(
     if "arguments" in weights:
         if len(weights) > 1:
             raise InputError("arguments does not mix with other methods", hint="write them to files of their own")
-        topics = _topics(data, options) if _is_topics(data) else None
+        topics = topics_of(data, options.split, skip_bad=options.skip_bad) if _is_topics(data) else None
     if "masked" not in weights and (masked_words.fill_model or masked_words.rank_model):
         raise InputError("--fill-model and --rank-model are for --method masked", hint="leave them out")
     masked = masked_words.way() if "masked" in weights else None
@@ -350,16 +349,6 @@ def _is_topics(data: str) -> bool:
 
     name = data.partition(":")[0]
     return has_topics(data) and (name not in DATASETS or Level.RESPONSE not in load_reader(name).INFO.levels)
-
-
-def _topics(data: str, options: DataOptions) -> list[Topic]:
-    from veridical_lab.datasets.topics import read_topics
-
-    skipped: list[DataError] = []
-    topics = list(read_topics(data, options.split, on_bad=skipped.append if options.skip_bad else None))
-    if skipped:
-        write_line(f"veridical: {len(skipped)} rows were skipped; the first: {skipped[0]}")
-    return topics
 
 
 def _composed(topics: list[Topic], corruption: CorruptionOptions) -> Iterator[Example]:

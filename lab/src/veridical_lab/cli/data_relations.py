@@ -13,7 +13,7 @@ from veridical.cli.comma_lists import parse_names
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, write_line
 from veridical.records.types import Example
-from veridical_lab.cli.examples_out import check_out, write_examples
+from veridical_lab.cli.json_lines import check_out, write_json_lines
 from veridical_lab.cli.shared_options import OutJsonl, write_counts
 
 
@@ -97,7 +97,7 @@ def relations_command(
             if groups[0]["pair"] != groups[1]["pair"]:
                 break
         examples.append(example)
-    write_examples(out, examples)
+    write_json_lines(out, examples)
     write_line(f"wrote {len(examples)} examples to {out}")
     write_counts("kinds", Counter(dict(example.group)["relation"] for example in examples))
     return 0

@@ -17,7 +17,7 @@ from veridical_lab.cli.shared_options import settings_of
 
 if TYPE_CHECKING:
     from veridical.records.types import Case
-    from veridical_lab.guard import Guarded, Sampling, TokenBudget
+    from veridical_lab.guard import Guarded, Sampling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,12 +166,6 @@ class BudgetOptions:
         ),
     ] = None
 
-    def make(self) -> TokenBudget:
-        """Return the budget."""
-        from veridical_lab.guard import TokenBudget
-
-        return TokenBudget(self.max_interventions, tokens=self.max_tokens)
-
 
 @option_groups
 def guard_command(
@@ -194,7 +188,7 @@ def guard_command(
     from veridical.records.decide import decide
     from veridical.records.types import Checked
     from veridical.report.html import render_html
-    from veridical_lab.guard import Guard, GuardOptions
+    from veridical_lab.guard import Guard, GuardOptions, TokenBudget
     from veridical_lab.report.guarded import print_guarded
 
     options = settings_of(
@@ -203,7 +197,7 @@ def guard_command(
         inputs,
         threshold=parse_thresholds(monitoring.threshold),
         sampling=sampling.make(),
-        budget=budget.make(),
+        budget=TokenBudget(budget.max_interventions, tokens=budget.max_tokens),
         log=write_line,
     )
     cases = inputs.read()
@@ -214,11 +208,6 @@ def guard_command(
         pairs = zip(results, decisions, strict=True)
         return render_html([Checked(r.case, (r.judgement,), (d,), d.outcome) for r, d in pairs])
 
-    outcomes = deliver(
-        results,
-        output,
-        show=print_guarded,
-        page=page,
-        text_of=lambda result: (result.case.id, result.text),
+    return exit_code(
+        deliver(results, output, show=print_guarded, page=page, text_of=lambda result: (result.case.id, result.text))
     )
-    return exit_code(outcomes)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from typer import Argument, Option
 
-from veridical.cli.delivery import plain_console, print_dry_run, write_page
+from veridical.cli.delivery import print_dry_run, write_page
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OUTPUT, OutputOptions, ServerOptions, write_line
+from veridical_lab.cli.json_lines import json_lines, write_json_lines
 from veridical_lab.cli.shared_options import settings_of, this_command
 
 if TYPE_CHECKING:
@@ -135,8 +136,6 @@ def papers_command(
     Exit codes: 0 done, 2 usage or input error, 3 could not be judged.
     """
     from veridical.cli.progress import progress_bar
-    from veridical.io.files import write_whole
-    from veridical.io.serialization import encode
     from veridical.records.errors import CannotJudgeError
     from veridical.records.strings import visible
     from veridical.report.revision import render_revisions
@@ -172,14 +171,13 @@ def papers_command(
             hint="run the same again with a larger budget: with --out (or --cache) nothing is paid twice",
         )
     rows = [*results.rows, *results.means]
-    documents = "".join(encode(row) + "\n" for row in rows)
     if out:
-        write_whole(out, documents)
+        write_json_lines(out, rows)
         shutil.rmtree(out.with_name(out.name + ".work"), ignore_errors=True)
     if output.json:
-        sys.stdout.write(documents)
+        sys.stdout.write(json_lines(rows))
     else:
-        print_tables(prevalence_tables(rows), plain_console())
+        print_tables(prevalence_tables(rows))
     if output.html is not None:
         revisions = [result for several in results.revisions.values() for result in several]
         write_page(output.html, render_revisions(revisions, title="Revised summaries of papers"))

@@ -9,10 +9,9 @@ from typer import Option
 
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import DETECTION, OUTPUT, CaseFiles, write_line
+from veridical_lab.cli.shared_options import load_of_kind
 
 if TYPE_CHECKING:
-    from veridical.records.salience_map import SalienceMap
-    from veridical.records.types import Case, Span
     from veridical_lab.detectors.local.salience import Salience
 
 _ENDINGS = (".html", ".svg")
@@ -56,7 +55,8 @@ def salience_command(
     """
     from veridical.io.files import write_whole
     from veridical.records.errors import InputError
-    from veridical_lab.cli.detector_specs import load_of_kind
+    from veridical.report.salience import salience_page
+    from veridical_lab.report.salience_plots import salience_map_svg, word_bars_svg
 
     ending = out.suffix.lower()
     if ending not in _ENDINGS or (bars and ending != ".svg"):
@@ -66,15 +66,10 @@ def salience_command(
     salience_map = cast("Salience", load_of_kind(detector, "salience")).map(case)
     pairs = zip(salience_map.response_words, salience_map.attribution, strict=True)
     flagged = [word.span for word, support in pairs if threshold is not None and 1.0 - support >= threshold]
-    write_whole(out, _picture(salience_map, case, flagged, ending, bars))
+    if ending == ".html":
+        picture = salience_page(salience_map, case, flagged=flagged, title=f"Salience: {case.id}")
+    else:
+        picture = (word_bars_svg if bars else salience_map_svg)(salience_map, flagged=flagged) + "\n"
+    write_whole(out, picture)
     write_line(f"wrote {out}")
     return 0
-
-
-def _picture(salience_map: SalienceMap, case: Case, flagged: list[Span], ending: str, bars: bool) -> str:
-    from veridical.report.salience import salience_page
-    from veridical_lab.report.salience_plots import salience_map_svg, word_bars_svg
-
-    if ending == ".html":
-        return salience_page(salience_map, case, flagged=flagged, title=f"Salience: {case.id}")
-    return (word_bars_svg if bars else salience_map_svg)(salience_map, flagged=flagged) + "\n"

@@ -1,4 +1,4 @@
-"""Declare the options that several commands of the laboratory share."""
+"""Declare the options that several commands of the laboratory share, and read what they name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from typer import Argument, Option
 from veridical.cli.options import OUTPUT, write_line
 
 if TYPE_CHECKING:
+    from veridical.cli.options import DataOptions
     from veridical.inference.local_model import Kind, LocalModel
+    from veridical.records.detector import Detector
+    from veridical.records.errors import DataError
+    from veridical.records.types import Example
+    from veridical_lab.datasets.topics import Topic
 
 S = TypeVar("S")
 
@@ -63,7 +68,8 @@ def this_command() -> str:
 def settings_of(kind: type[S], *groups: object, **others: Any) -> S:
     """Make settings of the dataclass `kind` from groups of options.
 
-    Each field has the value in `others`, or else that of the option with its name, or else its default.
+    Each field has the value in `others`, or else that of the option with its name in the last group that has one, or
+    else its default.
     """
     options = {f.name: getattr(group, f.name) for group in groups for f in fields(kind) if hasattr(group, f.name)}  # type: ignore[arg-type]
     return kind(**{**options, **others})
@@ -86,6 +92,42 @@ def write_counts(what: str, counts: Mapping[str, int]) -> None:
     """Write one line per count to standard error."""
     for reason, count in counts.items():
         write_line(f"{what}: {count:>6}  {reason}")
+
+
+def load_of_kind(text: str, kind: str) -> Detector:
+    """Load the detector of the spec `text`, for a command that works with one kind of detector.
+
+    Raises:
+        InputError: The detector is not one of `kind`.
+    """
+    from veridical.detectors import load_detector
+    from veridical.records.errors import InputError
+    from veridical.records.spec import parse_spec
+
+    spec = parse_spec(text)
+    if spec.name != kind:
+        raise InputError(f"the detector {text!r} is not {kind}", hint=f"write {kind}:FOLDER, with options after commas")
+    return load_detector(spec)
+
+
+def read_all(options: DataOptions, *specs: str, unlabelled: bool = False) -> list[Example]:
+    """Read all examples of the data sets `specs`, as `DataOptions.read` does."""
+    examples: list[Example] = []
+    for spec in specs:
+        with options.read(spec, unlabelled=unlabelled) as of_spec:
+            examples += of_spec
+    return examples
+
+
+def topics_of(spec: str, split: str | None = None, *, skip_bad: bool) -> list[Topic]:
+    """Read all topics of a data set. With `skip_bad`, rows that cannot be used are left out and counted on stderr."""
+    from veridical_lab.datasets.topics import read_topics
+
+    skipped: list[DataError] = []
+    topics = list(read_topics(spec, split, on_bad=skipped.append if skip_bad else None))
+    if skipped:
+        write_line(f"veridical: {len(skipped)} rows were skipped; the first: {skipped[0]}")
+    return topics
 
 
 def texts_of(names: Sequence[str]) -> Iterator[str]:

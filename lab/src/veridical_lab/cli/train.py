@@ -23,11 +23,6 @@ from veridical_lab.cli.training_options import FeatureInputOptions, ProbeTrainin
 train_app = typer.Typer(no_args_is_help=True, help="Train detectors, and fit thresholds, on labelled data.")
 
 
-@train_app.callback()
-def _train() -> None:
-    """Train detectors, and fit thresholds, on labelled data."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions(ProbeTrainingOptions):
     """Sets how probes are trained, and which of them are kept."""

@@ -11,6 +11,7 @@ from typer import Argument, Option
 from veridical.cli.comma_lists import parse_names
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OutFolder, write_line
+from veridical_lab.cli.shared_options import settings_of
 from veridical_lab.cli.signals import stop_asked_for
 from veridical_lab.cli.training_options import EncoderOptions
 
@@ -54,7 +55,7 @@ def default_command(
     from veridical_lab.training.default import DefaultTraining, train_default
 
     languages = None if options.languages is None else tuple(parse_names(options.languages))
-    settings = options.training(DefaultTraining(max_tokens=options.max_tokens, languages=languages))
+    settings = settings_of(DefaultTraining, options, languages=languages)
     with stop_asked_for() as stop:
         train_default(model, data, out, settings, parsed=options.parsed, stop=stop, progress=write_line)
     write_line(f"wrote {out}; use it as default:{out}")

@@ -10,6 +10,7 @@ from typer import Argument, Option
 
 from veridical.cli.option_groups import option_groups
 from veridical.cli.options import OutFolder, write_line
+from veridical_lab.cli.shared_options import settings_of
 from veridical_lab.cli.signals import stop_asked_for
 from veridical_lab.cli.training_options import EncoderOptions
 
@@ -58,10 +59,11 @@ def languages_command(
     """
     from veridical.detectors.default.detector import PACKAGED
     from veridical.io.files import read_text
+    from veridical_lab.training.default import DefaultTraining
     from veridical_lab.training.multilingual import LanguagesTraining, train_languages
 
     settings = LanguagesTraining(
-        reader=options.training(LanguagesTraining().reader),
+        reader=settings_of(DefaultTraining, LanguagesTraining().reader, options),
         least=options.least,
         words=() if options.words is None else tuple(read_text(options.words).split()),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -16,7 +16,6 @@ from veridical_lab.cli.shared_options import LocalModelOptions
 if TYPE_CHECKING:
     from veridical_lab.detectors.features.extraction import FeatureSettings
     from veridical_lab.probes.options import ProbeOptions
-    from veridical_lab.training.default import DefaultTraining
     from veridical_lab.training.features import Inputs
 
 CheckpointMinutes = Annotated[
@@ -78,18 +77,6 @@ class EncoderOptions:
     ] = None
     bf16: Bf16Products = True
     seed: Annotated[int, Option(help="Random seed.")] = 0
-
-    def training(self, defaults: DefaultTraining) -> DefaultTraining:
-        """Return the settings of the training: these options, and `defaults` for all others."""
-        return replace(
-            defaults,
-            tokens=self.tokens,
-            rate=self.rate,
-            batch_tokens=self.batch_tokens,
-            initial_weight=self.initial_weight,
-            bf16=self.bf16,
-            seed=self.seed,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from veridical_lab.probes.analysis.results import Analysis, Peak, ProbeFinding
@@ -51,9 +52,7 @@ def _finish(figure: Any, axes: Any, metric: str, x: str) -> Any:
     axes.set_ylabel(_TITLES.get(metric, metric), color=INK)
     axes.tick_params(colors=INK, labelsize=8)
     axes.spines[["left", "bottom"]].set_color(INK)
-    legend = axes.legend(frameon=False, fontsize=8, loc="best", labelcolor=INK)
-    if legend.get_title() is not None:
-        legend.get_title().set_color(INK)
+    axes.legend(frameon=False, fontsize=8, loc="best", labelcolor=INK)
     return figure
 
 
@@ -125,33 +124,24 @@ def transfer_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metri
     return figure
 
 
-def model_size_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metric: str) -> Any:
-    """Plot the best sublayer and the ensemble by the number of weights of the base model."""
-    figure, axes = _two_curves(findings, metric, "parameters")
-    axes.set_xscale("log")
-    return _finish(figure, axes, metric, "weights of the base model")
-
-
-def context_length_plot(findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metric: str) -> Any:
-    """Plot the best sublayer and the ensemble by how many source tokens the model reads on average."""
-    figure, axes = _two_curves(findings, metric, "tokens_read")
-    return _finish(figure, axes, metric, "tokens of the sources that the model reads (mean)")
-
-
-def _two_curves(findings: Sequence[ProbeFinding], metric: str, key: str) -> tuple[Any, Any]:
+def two_curves(
+    findings: Sequence[ProbeFinding], peaks: Sequence[Peak], metric: str, *, key: str, x: str, scale: str = "linear"
+) -> Any:
+    """Plot the best sublayer and the ensemble by the number `key` of each finding, on an axis that is called `x`."""
     figure, axes = new_axes(5.2, 3.6)
     for i, view in enumerate(("best sublayer", "ensemble of all")):
         points = sorted((f for f in findings if f.at["view"] == view), key=lambda f: float(f.at[key] or 0))
         if points:
             _curve(axes, [float(f.at[key] or 0) for f in points], points, metric, i, view)
     _all_positive_line(axes, findings, metric)
-    return figure, axes
+    axes.set_xscale(scale)
+    return _finish(figure, axes, metric, x)
 
 
 _PLOTS: dict[str, Callable[[Sequence[ProbeFinding], Sequence[Peak], str], Any]] = {
     "layers": layer_plot,
     "labels": error_type_plot,
     "transfer": transfer_plot,
-    "size": model_size_plot,
-    "context": context_length_plot,
+    "size": partial(two_curves, key="parameters", x="weights of the base model", scale="log"),
+    "context": partial(two_curves, key="tokens_read", x="tokens of the sources that the model reads (mean)"),
 }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from veridical.report.tables import Table, cell
 from veridical_lab.probes.analysis.results import Analysis, At, Peak
 from veridical_lab.report.result_tables import comparison_table
+from veridical_lab.report.table_formats import or_dash
 
 
 def analysis_tables(analysis: Analysis) -> list[Table]:
@@ -16,12 +17,7 @@ def analysis_tables(analysis: Analysis) -> list[Table]:
         findings = [f for f in analysis.findings if f.at["objective"] == objective]
         metrics = list(dict.fromkeys(m for f in findings for m in f.row.metrics))
         lines = [
-            [
-                _label(f.at),
-                str(f.row.n),
-                str(f.row.not_judged),
-                *(cell(f.row.metrics.get(metric)) for metric in metrics),
-            ]
+            [_label(f.at), str(f.row.n), str(f.row.not_judged), *(cell(f.row.metrics.get(name)) for name in metrics)]
             for f in findings
         ]
         row = findings[0].row
@@ -66,8 +62,8 @@ def peaks_table(peaks: Sequence[Peak]) -> Table:
             f"{p.peak:.3f} at {p.peak_sublayer}",
             f"{p.first}" + ("" if p.low is None else f" [{p.low}, {p.high}]"),
             "–" if p.chosen_value is None else f"{p.chosen_value:.3f} at {p.chosen}",
-            "–" if p.floor is None else f"{p.floor:.3f}",
-            "–" if p.first_above_floor is None else str(p.first_above_floor),
+            or_dash(p.floor, ".3f"),
+            or_dash(p.first_above_floor, "d"),
         ]
         for p in peaks
     ]

@@ -10,15 +10,15 @@ from veridical_lab.annotate.consensus import Agreement
 from veridical_lab.annotate.quality import AnnotatorQuality, QuizScore
 from veridical_lab.annotate.release import Release, TagCount
 from veridical_lab.report.plots import INK, as_svg, new_axes, style_of
-from veridical_lab.report.table_formats import markdown
+from veridical_lab.report.table_formats import markdown, or_dash
 
 
 def agreement_line(agreement: Agreement) -> str:
     """Write one line on agreement: labels, alpha, kappa, and how often all annotators agree."""
-    alpha, kappa = ("–" if value is None else f"{value:.2f}" for value in (agreement.alpha, agreement.kappa))
     return (
-        f"{agreement.labels} labels of {agreement.cases} cases by {agreement.annotators} annotators: alpha {alpha}, "
-        f"kappa {kappa} (first {agreement.kappa_labels} labels), all the same {agreement.unanimous:.0%}, "
+        f"{agreement.labels} labels of {agreement.cases} cases by {agreement.annotators} annotators: "
+        f"alpha {or_dash(agreement.alpha, '.2f')}, kappa {or_dash(agreement.kappa, '.2f')} "
+        f"(first {agreement.kappa_labels} labels), all the same {agreement.unanimous:.0%}, "
         f"four of five the same {agreement.four_fifths:.0%}"
     )
 
@@ -32,7 +32,7 @@ def quality_table(qualities: Sequence[AnnotatorQuality]) -> Table:
             f"{quality.hallucinated:.0%}",
             _rate(quality.misses, quality.misses_interval),
             _rate(quality.false_alarms, quality.false_alarms_interval),
-            "–" if quality.conflict is None else f"{quality.conflict:.0%}",
+            or_dash(quality.conflict, ".0%"),
             "; ".join(quality.signs) or "–",
         ]
         for quality in qualities
@@ -101,66 +101,57 @@ def _cell(text: str) -> str:
 
 def loop_tables(rows: Sequence[dict[str, Any]]) -> list[Table]:
     """Make tables of a simulated loop's rounds, annotators and repetitions (rows of `benchmarks/annotate_loop.py`)."""
-    rounds: list[list[str]] = []
-    people: list[list[str]] = []
-    others: list[list[str]] = []
-    foot = inside = ""
-    for row in rows:
-        if row["what"] == "round":
-            rounds.append(
-                [
-                    str(row["round"]),
-                    str(row["annotated"]),
-                    str(row["agreed"]),
-                    *(_percent(row[name]) for name in ("tpr", "tnr", "precision")),
-                    "–" if row["exact"] is None else f"{row['exact']:.2f}",
-                    _percent(row["hallucinated"]),
-                    _percent(row["cumulative"]),
-                    "–" if row["alpha"] is None else f"{row['alpha']:.2f}",
-                ]
-            )
-        elif row["what"] == "annotator":
-            people.append(
-                [
-                    row["name"].removeprefix("human:"),
-                    str(row["labels"]),
-                    *(f"{row[r]:.1%}; {_rate(row[f'{r}_estimate'], row[f'{r}_interval'])}" for r in _RATES),
-                    row["signs"] or "–",
-                ]
-            )
-        elif row["what"] == "repetition":
-            others.append(
-                [
-                    str(row["seed"]),
-                    str(row["total"]),
-                    *(_percent(share) for share in row["cumulative"]),
-                    f"{row['rates_inside']} of {row['rates']}",
-                ]
-            )
-        else:
-            foot = (
-                f"{row['pool']:,} items made by the method {row['method']}, {row['consistent']:.0%} consistent; "
-                f"{row['right']:.1%} of the {row['total']} consensus labels are the true ones; "
-                f"left out as spammers: {', '.join(row['blocked']).replace('human:', '') or 'none'}"
-            )
-            inside = f"; {row['rates_inside']} of {row['rates']} true rates of those who were not left out are inside"
+
+    def rows_about(what: str) -> list[dict[str, Any]]:
+        return [row for row in rows if row["what"] == what]
+
+    (loop,) = rows_about("loop")
+    rounds = [
+        [
+            *(str(row[name]) for name in ("round", "annotated", "agreed")),
+            *(or_dash(row[name], ".1%") for name in ("tpr", "tnr", "precision")),
+            or_dash(row["exact"], ".2f"),
+            *(f"{row[name]:.1%}" for name in ("hallucinated", "cumulative")),
+            or_dash(row["alpha"], ".2f"),
+        ]
+        for row in rows_about("round")
+    ]
     head = ["round", "items", "consensus", "TPR", "TNR", "precision", "ratio R", "hallucinated", "so far", "alpha"]
-    people_head = ["annotator", "labels", "misses: true; estimated", "false alarms: true; estimated", "look at"]
-    people_foot = f"95 % intervals, sampled by document{inside}"
-    tables = [Table("Rounds", head, rounds, foot), Table("Annotators", people_head, people, people_foot)]
-    if others:
-        numbers = [f"after round {i}" for i in range(1, len(rounds) + 1)]
-        repeated_head = ["seed", "items", *numbers, "rates inside"]
-        repeated_foot = "Share of hallucinated items so far; the same pool, other annotators and other samples"
-        tables.append(Table("Repetitions", repeated_head, others, repeated_foot))
+    foot = (
+        f"{loop['pool']:,} items made by the method {loop['method']}, {loop['consistent']:.0%} consistent; "
+        f"{loop['right']:.1%} of the {loop['total']} consensus labels are the true ones; "
+        f"left out as spammers: {', '.join(loop['blocked']).replace('human:', '') or 'none'}"
+    )
+    tables = [Table("Rounds", head, rounds, foot)]
+    people = [
+        [
+            row["name"].removeprefix("human:"),
+            str(row["labels"]),
+            *(f"{row[r]:.1%}; {_rate(row[f'{r}_estimate'], row[f'{r}_interval'])}" for r in ("misses", "false_alarms")),
+            row["signs"] or "–",
+        ]
+        for row in rows_about("annotator")
+    ]
+    head = ["annotator", "labels", "misses: true; estimated", "false alarms: true; estimated", "look at"]
+    foot = (
+        f"95 % intervals, sampled by document; {loop['rates_inside']} of {loop['rates']} true rates of those who were "
+        "not left out are inside"
+    )
+    tables.append(Table("Annotators", head, people, foot))
+    repetitions = [
+        [
+            str(row["seed"]),
+            str(row["total"]),
+            *(f"{share:.1%}" for share in row["cumulative"]),
+            f"{row['rates_inside']} of {row['rates']}",
+        ]
+        for row in rows_about("repetition")
+    ]
+    if repetitions:
+        head = ["seed", "items", *(f"after round {i}" for i in range(1, len(rounds) + 1)), "rates inside"]
+        foot = "Share of hallucinated items so far; the same pool, other annotators and other samples"
+        tables.append(Table("Repetitions", head, repetitions, foot))
     return tables
-
-
-_RATES = ("misses", "false_alarms")
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"
 
 
 def loop_plot(rows: Sequence[dict[str, Any]]) -> str:

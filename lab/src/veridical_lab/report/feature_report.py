@@ -5,10 +5,9 @@ The tables are like Tables 1 and 4 of Liu et al. 2022, and the plots like Table 
 
 from __future__ import annotations
 
-from typing import Any
-
 from veridical.report.tables import Table
 from veridical_lab.report.plots import INK, as_svg, colour_of, finish_heat_map, new_axes, new_figure
+from veridical_lab.report.table_formats import or_dash
 from veridical_lab.training.feature_analysis import LABEL, FeatureAnalysis, Spread
 
 _TYPE_COLUMNS, _FEATURE_COLUMNS = 42, 46  # width in characters of the first three columns, and of a feature's two
@@ -36,7 +35,7 @@ def feature_tables(analysis: FeatureAnalysis, width: int = 400) -> list[Table]:
         tables.append(Table(f"{analysis.data}: features by label and word type", head, lines, foot if last else ""))
     names = [LABEL, *analysis.features]
     rows = [
-        [name, *("–" if value is None else f"{value:+.2f}" for value in row)]
+        [name, *(or_dash(value, "+.2f") for value in row)]
         for name, row in zip(names, analysis.correlations, strict=True)
     ]
     foot = f"Pearson's, over {analysis.units} words or phrases"
@@ -61,11 +60,10 @@ def feature_plots(analysis: FeatureAnalysis) -> dict[str, str]:
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    figures = {"correlations": correlation_figure(analysis), "word-types": word_type_figure(analysis)}
-    return {name: as_svg(figure) for name, figure in figures.items()}
+    return {"correlations": _correlation_plot(analysis), "word-types": _word_type_plot(analysis)}
 
 
-def correlation_figure(analysis: FeatureAnalysis) -> Any:
+def _correlation_plot(analysis: FeatureAnalysis) -> str:
     """Plot the correlations between label and features as a heat map."""
     names = [LABEL, *analysis.features]
     size = 2.2 + 0.62 * len(names)
@@ -80,10 +78,10 @@ def correlation_figure(analysis: FeatureAnalysis) -> Any:
     axes.set_xticks(range(len(names)), names, rotation=45, ha="right", color=INK, fontsize=8)
     axes.set_yticks(range(len(names)), names, color=INK, fontsize=8)
     finish_heat_map(figure, axes, image, "", "")
-    return figure
+    return as_svg(figure)
 
 
-def word_type_figure(analysis: FeatureAnalysis) -> Any:
+def _word_type_plot(analysis: FeatureAnalysis) -> str:
     """Plot how many words are hallucinated and how many are not, by part of speech and by entity type.
 
     Most words are in no entity, so the number of these words is only in the title.
@@ -113,4 +111,4 @@ def word_type_figure(analysis: FeatureAnalysis) -> Any:
         axes.margins(x=0.12)
         if prefix == "entity":
             axes.legend(frameon=False, fontsize=8, loc="lower right", labelcolor=INK)
-    return figure
+    return as_svg(figure)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from veridical.records.errors import MissingExtraError
@@ -56,6 +55,15 @@ def finish_heat_map(figure: Any, axes: Any, image: Any, x_label: str, y_label: s
     bar.ax.tick_params(colors=INK, labelsize=7)
 
 
+def label_words(axis: Any, words: Sequence[str], marks: Sequence[bool] = (), **options: Any) -> None:
+    """Label the ticks of an axis (`axes.xaxis` or `axes.yaxis`) with words. Marked words are bold and orange."""
+    labels = [word.replace("$", r"\$") for word in words]  # else matplotlib reads a formula
+    axis.set_ticks(range(len(words)), labels, fontsize=7, color=INK, **options)
+    for label, is_marked in zip(axis.get_ticklabels(), marks, strict=False):
+        if is_marked:
+            label.set(color=COLOURS[1], fontweight="bold")
+
+
 def colour_of(i: int) -> str:
     """Return the colour of the i-th series."""
     return COLOURS[i % len(COLOURS)]
@@ -71,19 +79,10 @@ def as_svg(figure: Any) -> str:
     from matplotlib import rc_context
 
     out = io.StringIO()
-    with rc_context({"svg.hashsalt": "veridical", "svg.fonttype": "none"}), _any_script():
+    with rc_context({"svg.hashsalt": "veridical", "svg.fonttype": "none"}), warnings.catch_warnings():
+        # scripts that matplotlib's font lacks would be boxes in a PNG, but an SVG uses the reader's own font
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        warnings.filterwarnings("ignore", message="Matplotlib currently does not support .* natively")
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
     svg = out.getvalue()
     return re.sub("<metadata>(?:[^<]|<(?!/?metadata>))*+</metadata>", "", svg[svg.index("<svg") :])
-
-
-@contextmanager
-def _any_script() -> Iterator[None]:
-    """Silence warnings about scripts that matplotlib's font lacks.
-
-    A PNG would show boxes for these scripts, but an SVG uses the reader's own font.
-    """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        warnings.filterwarnings("ignore", message="Matplotlib currently does not support .* natively")
-        yield

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from veridical.records.strings import visible
 from veridical.report.tables import Table
+from veridical_lab.report.table_formats import or_dash
 from veridical_lab.reproduce import PAPERS, Exhibit, Reproduction, Setting, load_plan, reproduce
 from veridical_lab.reproduce.running import Reproduced
 
-_MOST = 3  # figures of an exhibit that the matrix shows
+_MOST = 3  # figures of an exhibit that the matrix shows; those that the paper prints come first
 
 
 def reproduction_tables(made: Reproduction) -> list[Table]:
@@ -32,7 +33,7 @@ def reproduction_tables(made: Reproduction) -> list[Table]:
                 _number(cell.printed),
                 "not yet measured" if cell.ours is None else _number(cell.ours[0]),
                 _interval(cell),
-                "–" if cell.difference is None else f"{cell.difference:+.3g}",
+                or_dash(cell.difference, "+.3g"),
             ]
             for cell in made.cells
         ]
@@ -73,7 +74,8 @@ def matrix(rows: Path, papers: Iterable[str] = PAPERS) -> str:
             if measured:
                 dates = sorted({cell.date for cell in measured if cell.date})
                 state = f"{len(measured)} of {len(made.cells)} measured" + (f", {dates[-1]}" if dates else "")
-                figures = "; ".join(_figure(cell) for cell in _spread(measured))
+                shown = sorted(measured, key=lambda cell: cell.printed is None)[:_MOST]
+                figures = "; ".join(map(_figure, shown))
             elif exhibit.versions["local"].examples is not None:
                 state, figures = "printed by the command", "examples of ours"
             elif not made.cells:
@@ -91,11 +93,6 @@ def matrix(rows: Path, papers: Iterable[str] = PAPERS) -> str:
 def _option(exhibit: Exhibit) -> str:
     kind, _, number = exhibit.name.partition(" ")
     return f"--{kind} {number}"
-
-
-def _spread(cells: list[Reproduced]) -> list[Reproduced]:
-    """Choose a few figures. Those for which the paper prints a figure come first."""
-    return sorted(cells, key=lambda cell: cell.printed is None)[:_MOST]
 
 
 def _figure(cell: Reproduced) -> str:

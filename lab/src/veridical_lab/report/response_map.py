@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from typing import TYPE_CHECKING
 
 from veridical.records.strings import shorten, visible
 from veridical_lab.probes.analysis.response_map import ResponseMap
 from veridical_lab.probes.analysis.sublayer_probes import type_of
-from veridical_lab.report.plots import COLOURS, INK, as_svg, finish_heat_map, new_axes
+from veridical_lab.report.plots import INK, as_svg, finish_heat_map, label_words, new_axes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,13 +25,6 @@ def _row_names(response_map: ResponseMap) -> list[str]:
 
 def _labels(response_map: ResponseMap) -> list[str]:
     return [shorten(visible(token), _LETTERS) for token in response_map.tokens]
-
-
-def _caption(response_map: ResponseMap) -> str:
-    return (
-        f"{response_map.objective}-level scores, 0 = supported, 1 = hallucinated; rows: sublayer, its type, its layer "
-        f"(from 1); the detector flags from {response_map.threshold:.3f}"
-    )
 
 
 # --- terminal ---------------------------------------------------------------------------------------------------------
@@ -66,7 +60,11 @@ def print_response_map(response_map: ResponseMap, console: Console | None = None
             table.add_row(Text(name, Style(bold=name == "detector")), *cells)
         console.print(table)
         console.print()
-    console.print(Text(_caption(response_map) + ("; *: marked" if response_map.marked else "")))
+    caption = (
+        f"{response_map.objective}-level scores, 0 = supported, 1 = hallucinated; rows: sublayer, its type, its layer "
+        f"(from 1); the detector flags from {response_map.threshold:.3f}"
+    )
+    console.print(Text(caption + ("; *: marked" if response_map.marked else "")))
     for note in response_map.notes:
         console.print(Text(f"Note: {visible(note)}"))
 
@@ -94,10 +92,6 @@ def response_map_svg(response_map: ResponseMap, *, tokens: int = _MOST_TOKENS) -
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    return as_svg(_heat_map(response_map, tokens))
-
-
-def _heat_map(response_map: ResponseMap, tokens: int) -> Any:
     import numpy as np
 
     scores = np.vstack([response_map.scores, response_map.combined])[:, :tokens]
@@ -106,20 +100,16 @@ def _heat_map(response_map: ResponseMap, tokens: int) -> Any:
     from matplotlib.patches import Rectangle
 
     image = axes.imshow(scores, cmap="cividis", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-    labels = [label.replace("$", r"\$") for label in _labels(response_map)[:width]]
-    axes.set_xticks(range(width), labels, rotation=90, fontsize=7, color=INK)
-    axes.set_yticks(range(height), [*_row_names(response_map), "detector"], fontsize=7, color=INK)
-    axes.axhline(height - 1.5, color="#ffffff", linewidth=1.5)
     marked = response_map.is_marked[:width]
-    for i in range(width):
-        if marked[i]:
-            axes.get_xticklabels()[i].set(color=COLOURS[1], fontweight="bold")
-            if i == 0 or not marked[i - 1]:
-                last = next((j for j in range(i, width) if not marked[j]), width)
-                corner = (i - 0.5, -0.5)
-                frame = Rectangle(corner, last - i, height, edgecolor="#ffffff", facecolor="none", linewidth=1.8)
-                axes.add_patch(frame)
+    label_words(axes.xaxis, _labels(response_map)[:width], marked, rotation=90)
+    label_words(axes.yaxis, [*_row_names(response_map), "detector"])
+    axes.axhline(height - 1.5, color="#ffffff", linewidth=1.5)
+    for is_marked, run in groupby(range(width), key=marked.__getitem__):
+        if is_marked:
+            first, *others = run
+            size = (len(others) + 1, height)
+            axes.add_patch(Rectangle((first - 0.5, -0.5), *size, edgecolor="#ffffff", facecolor="none", linewidth=1.8))
     if width < len(response_map.spans):
         axes.set_title(f"the first {width} of {len(response_map.spans)} tokens", fontsize=8, color=INK)
     finish_heat_map(figure, axes, image, "token", "sublayer")
-    return figure
+    return as_svg(figure)

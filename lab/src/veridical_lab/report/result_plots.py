@@ -24,8 +24,7 @@ def by_set(rows: Sequence[ResultRow], metric: str) -> str | None:
 
     If a detector has several rows on the same data, the last row is used. Return None if no row has the metric.
     """
-    measured = [row for row in rows if row.metrics.get(metric) and row.metrics[metric].value is not None]
-    sets = by_data(row for row in measured if row.group is None)
+    sets = by_data(row for row in _with_value(rows, metric) if row.group is None)
     if not sets:
         return None
     detectors = list(dict.fromkeys(row.detector for group in sets for row in group))
@@ -45,8 +44,7 @@ def by_set(rows: Sequence[ResultRow], metric: str) -> str | None:
         name = _FOLDERS.sub("", group[0].data).removeprefix("jsonl:").removesuffix(".jsonl")
         names.append(f"{name} ({max(row.metrics[metric].n for row in group)})")
         for row in group:
-            value, low, high = (getattr(row.metrics[metric], name) for name in ("value", "low", "high"))
-            error = None if low is None else [[max(value - low, 0)], [max(high - value, 0)]]
+            value, error = _value_and_error(row.metrics[metric])
             axes.errorbar(value, y, xerr=error, linewidth=1.2, **styles[row.detector])
             y += 1
         y += 1
@@ -56,6 +54,18 @@ def by_set(rows: Sequence[ResultRow], metric: str) -> str | None:
     axes.set(xlabel=metric, ylim=(y - 1, -1))
     figure.legend(frameon=False, fontsize=8, loc="outside lower center")
     return as_svg(figure)
+
+
+def _with_value(rows: Sequence[ResultRow], metric: str) -> list[ResultRow]:
+    return [row for row in rows if (measured := row.metrics.get(metric)) and measured.value is not None]
+
+
+def _value_and_error(measured: Measured) -> tuple[float | None, list[list[float]] | None]:
+    """Return a value and how far its error bar reaches below and above it, as matplotlib takes them."""
+    value, low, high = measured.value, measured.low, measured.high
+    if value is None or low is None or high is None:
+        return value, None
+    return value, [[max(value - low, 0.0)], [max(high - value, 0.0)]]
 
 
 def roc_plot(rows: Sequence[ResultRow]) -> str | None:
@@ -98,7 +108,7 @@ def group_bars(rows: Sequence[ResultRow], metric: str) -> str | None:
 
     Return None if no row has a group.
     """
-    grouped = [row for row in rows if row.group and row.metrics.get(metric) and row.metrics[metric].value is not None]
+    grouped = [row for row in _with_value(rows, metric) if row.group]
     groups = list(dict.fromkeys(row.group for row in grouped))
     if not groups:
         return None
@@ -107,9 +117,8 @@ def group_bars(rows: Sequence[ResultRow], metric: str) -> str | None:
     width = 0.8 / len(detectors)
     for i, detector in enumerate(detectors):
         for row in (r for r in grouped if r.detector == detector):
-            value, low, high = (getattr(row.metrics[metric], name) for name in ("value", "low", "high"))
+            value, error = _value_and_error(row.metrics[metric])
             x = groups.index(row.group) + (i - (len(detectors) - 1) / 2) * width
-            error = None if low is None else [[max(value - low, 0)], [max(high - value, 0)]]
             axes.bar(x, value, width * 0.9, yerr=error, color=colour_of(i), capsize=2)
         axes.bar(0, 0, color=colour_of(i), label=detector)
     axes.set_xticks(range(len(groups)), [str(g).partition("=")[2] for g in groups], rotation=30, ha="right")
@@ -126,9 +135,8 @@ def context_curves(rows: Sequence[ResultRow], metric: str) -> str | None:
     context. Return None if the rows have fewer than two numbers of words.
     """
     lines: dict[str, list[tuple[float, Measured]]] = {}
-    for row in rows:
-        match = _SETTING.fullmatch(row.group or "")
-        if match and row.metrics.get(metric) and row.metrics[metric].value is not None:
+    for row in _with_value(rows, metric):
+        if match := _SETTING.fullmatch(row.group or ""):
             name = f"{_FOLDERS.sub('', row.detector)}, {match[1]}"
             lines.setdefault(name, []).append((float(match[2] or "inf"), row.metrics[metric]))
     counts = sorted({count for points in lines.values() for count, _ in points})

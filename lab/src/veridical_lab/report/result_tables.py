@@ -19,6 +19,7 @@ from veridical_lab.bench.compare import DetectorComparison
 from veridical_lab.bench.published import Published
 from veridical_lab.bench.results import ResultRow
 from veridical_lab.metrics.registry import METRICS
+from veridical_lab.report.table_formats import or_dash
 from veridical_lab.training.token_benchmark import TABLE_METRICS
 
 
@@ -262,7 +263,7 @@ def comparison_table(comparisons: Sequence[DetectorComparison]) -> Table:
     intervals = any(c.difference is not None for c in comparisons)  # older files have none
     lines = [
         [
-            *(c.metric, c.a, _value(c.value_a), c.b, _value(c.value_b)),
+            *(c.metric, c.a, or_dash(c.value_a, ".3f"), c.b, or_dash(c.value_b, ".3f")),
             *([cell(Measured(c.difference, c.low, c.high))] if intervals else ()),
             *(_p(c.p), _p(c.p_bonferroni), str(c.n)),
         ]
@@ -272,10 +273,6 @@ def comparison_table(comparisons: Sequence[DetectorComparison]) -> Table:
     tests = "; ".join(dict.fromkeys(f"{c.metric}: {c.test}" for c in comparisons))
     head = ["metric", "a", "value", "b", "value", *(["b - a"] if intervals else ()), "p", "p (Bonferroni)", "n"]
     return Table(_title(first.data, first.split), head, lines, f"{tests}; data {first.data_hash[:12]}")
-
-
-def _value(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
 
 
 def _p(p: float | None) -> str:

@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from veridical.records.errors import InputError
-from veridical.records.salience_map import SalienceMap
+from veridical.records.salience_map import MapWord, SalienceMap
 from veridical.records.spans import Span
-from veridical_lab.report.plots import COLOURS, INK, as_svg, finish_heat_map, new_axes, new_figure
+from veridical_lab.report.plots import COLOURS, INK, as_svg, finish_heat_map, label_words, new_axes, new_figure
 
 if TYPE_CHECKING:
     import numpy as np
 
-_PLAIN, _FLAGGED = COLOURS[:2]
 _MOST_WORDS = 60
 _LETTERS = 22  # characters shown of a word
 
@@ -37,11 +36,8 @@ def salience_map_svg(salience: SalienceMap, *, flagged: Sequence[Span] = ()) -> 
     figure, axes = new_axes(2.2 + 0.2 * width, 1.7 + 0.17 * height)
     top = max(float(shown.values.max()), 1e-9)
     image = axes.imshow(shown.values, cmap="cividis", vmin=0, vmax=top, aspect="auto", interpolation="nearest")
-    _ticks(axes.set_xticks, [w.text for w in shown.response_words], rotation=90)
-    _ticks(axes.set_yticks, [w.text for w in shown.source_words])
-    for label, mark in zip(axes.get_xticklabels(), shown.flags(flagged), strict=True):
-        if mark:
-            label.set(color=_FLAGGED, fontweight="bold")
+    label_words(axes.xaxis, _labels(shown.response_words), shown.flags(flagged), rotation=90)
+    label_words(axes.yaxis, _labels(shown.source_words))
     if shown.values.shape != salience.values.shape:
         rows_shown = f"{height} of {len(salience.source_words)} source words"
         columns_shown = f"{width} of {len(salience.response_words)} response words"
@@ -59,29 +55,20 @@ def word_bars_svg(salience: SalienceMap, *, flagged: Sequence[Span] = ()) -> str
     count = max(len(shown.source_words), len(shown.response_words), 1)
     figure = new_figure(8.0, 0.9 + 0.19 * count)
     left, right = figure.subplots(1, 2)
-    marks = shown.flags(flagged)
-    _bars(left, [w.text for w in shown.source_words], shown.contribution, [_PLAIN] * len(shown.source_words))
-    colours = [_FLAGGED if mark else _PLAIN for mark in marks]
-    _bars(right, [w.text for w in shown.response_words], shown.attribution, colours, marks)
+    _bars(left, shown.source_words, shown.contribution, [False] * len(shown.source_words))
+    _bars(right, shown.response_words, shown.attribution, shown.flags(flagged))
     left.set_title("contribution of source words", fontsize=9, color=INK)
     right.set_title("attribution of response words", fontsize=9, color=INK)
     return as_svg(figure)
 
 
-def _ticks(set_ticks: Any, texts: Sequence[str], **options: Any) -> None:
-    cut = [text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…" for text in texts]
-    labels = [text.replace("$", r"\$") for text in cut]  # else matplotlib reads a formula
-    set_ticks(range(len(texts)), labels, fontsize=7, color=INK, **options)
+def _labels(shown: Sequence[MapWord]) -> list[str]:
+    return [w.text if len(w.text) <= _LETTERS else w.text[: _LETTERS - 1] + "…" for w in shown]
 
 
-def _bars(
-    axes: Any, texts: Sequence[str], values: np.ndarray, colours: Sequence[str], marks: Sequence[bool] = ()
-) -> None:
-    axes.barh(range(len(texts)), values, color=colours, height=0.75)
-    _ticks(axes.set_yticks, texts)
-    for label, mark in zip(axes.get_yticklabels(), marks, strict=False):
-        if mark:
-            label.set(color=_FLAGGED, fontweight="bold")
+def _bars(axes: Any, shown: Sequence[MapWord], values: np.ndarray, marks: Sequence[bool]) -> None:
+    axes.barh(range(len(shown)), values, color=[COLOURS[1] if mark else COLOURS[0] for mark in marks], height=0.75)
+    label_words(axes.yaxis, _labels(shown), marks)
     axes.invert_yaxis()
     axes.set_xlim(0, None)
     axes.tick_params(colors=INK, labelsize=7, length=0)

@@ -1,10 +1,19 @@
-"""Write tables as Markdown and LaTeX."""
+"""Write tables as Markdown and LaTeX, and numbers as cells of tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from veridical.report.tables import Table
+
+
+def or_dash(value: float | None, form: str) -> str:
+    """Write a number in the given form, or a dash if there is none.
+
+    >>> or_dash(0.459, ".1%"), or_dash(None, ".1%")
+    ('45.9%', '–')
+    """
+    return "–" if value is None else format(value, form)
 
 
 def markdown(tables: Sequence[Table]) -> str:

@@ -1,13 +1,9 @@
-"""Write examples to a file of JSON Lines."""
+"""Write records as JSON Lines, and check the files that they are written to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from veridical.records.types import Example
 
 
 def check_out(out: Path, data: Iterable[str] = ()) -> None:
@@ -35,9 +31,15 @@ def check_out(out: Path, data: Iterable[str] = ()) -> None:
             raise InputError(f"{out} belongs to the data that are read: {spec}", hint="write to another file")
 
 
-def write_examples(out: Path, examples: Iterable[Example]) -> None:
-    """Write examples as JSON Lines. The file appears only when it is complete."""
-    from veridical.io.files import write_whole
+def json_lines(records: Iterable[object]) -> str:
+    """Return one JSON document per line."""
     from veridical.io.serialization import encode
 
-    write_whole(out, "".join(encode(example) + "\n" for example in examples))
+    return "".join(encode(record) + "\n" for record in records)
+
+
+def write_json_lines(out: Path, records: Iterable[object]) -> None:
+    """Write one JSON document per line. The file appears only when it is complete."""
+    from veridical.io.files import write_whole
+
+    write_whole(out, json_lines(records))
