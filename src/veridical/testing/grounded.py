@@ -63,7 +63,9 @@ def assert_grounded(
         It is [-blue-].
     <BLANKLINE>
         Flagged in the response
-        nothing in the sources is close to this: “blue” 1.00
+        1. “blue”  1.00
+           the closest passage does not have “blue”
+           source 1: “It is red.”
     """
     __tracebackhide__ = True  # makes pytest show the failing line of the test, not this one
     checked = check(
