@@ -108,7 +108,8 @@ def test_the_name_of_a_file_is_not_its_text(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(InputError, match=r"'Article\.TXT' is the name of a file, not its text") as caught:
         as_sources(["It is tall.", "Article.TXT"])
     assert caught.value.hint == "give Path('Article.TXT')"
-    assert as_sources("It is in Article.TXT\n")[0].text, "a text"
+    for text in ("It is in Article.TXT", "见" * 200 + ".txt", "a\0.txt"):
+        assert as_sources(text)[0].text == text
 
 
 def test_chunks_of_one_file_have_names_of_their_own_and_numbers_go_on() -> None:

@@ -138,10 +138,10 @@ class Calibrated:
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """The threshold of each fitted level, and the detector's own threshold for words if none was fitted."""
+        """The threshold of each fitted level. Words that keep their scores also keep the detector's threshold."""
+        fitted = {level: scale.threshold for level, scale in self.fitted.scales.items()}
         own = thresholds_of(self.detector)
-        words = {Level.SPAN: own[Level.SPAN]} if Level.SPAN in own else {}
-        return {**words, **{level: scale.threshold for level, scale in self.fitted.scales.items()}}
+        return {Level.SPAN: own[Level.SPAN], **fitted} if Level.RESPONSE in fitted and Level.SPAN in own else fitted
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what the scores depend on: the fitted scales and the fingerprint of the wrapped detector."""

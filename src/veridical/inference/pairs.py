@@ -49,8 +49,8 @@ class PairSettings:
     Attributes:
         template: The prompt template (`veridical.inference.template`), without the response.
         max_tokens: The highest number of tokens in a window, 32 or more. Default: as many as the model has positions.
-        evidence: "relevant" reads one window of the source sentences that share most words with the response, where
-            rare words count more. "all" reads windows over all sources, which overlap by a sentence.
+        evidence: "relevant" reads one window of the source sentences that share most words with the response and its
+            question, where rare words count more. "all" reads windows over all sources, which overlap by a sentence.
         sources: Whether the model sees the sources. If not, it judges only by the response, question and history.
         segments: Whether prompt and response get different segment embeddings, if the model has any.
         by_sentence: Whether to read each sentence of the response separately, with its own evidence.
@@ -355,8 +355,8 @@ def _keys(text: str) -> set[str]:
     """
     forms = word_forms(text)
     keys = set(chain.from_iterable(map(_keys_of_word, forms)))
-    if not text.isascii():
-        keys |= {first + second for first, second in pairwise(forms) if _is_unspaced(first) and _is_unspaced(second)}
+    if _UNSPACED_CHARACTER.search(text):
+        keys |= {a + b for a, b in pairwise(forms) if _UNSPACED_CHARACTER.match(a) and _UNSPACED_CHARACTER.match(b)}
     return keys
 
 
@@ -366,10 +366,6 @@ def _keys_of_word(word: str) -> tuple[str, ...]:
     if word in STOP_WORDS:
         return ()
     return (stem(word), f"{word[:_FIRST_LETTERS]}…") if len(word) >= _FIRST_LETTERS else (stem(word),)
-
-
-def _is_unspaced(form: str) -> bool:
-    return len(form) < _FIRST_LETTERS and _UNSPACED_CHARACTER.match(form) is not None
 
 
 def _parts(text: str, spans: Sequence[Span | None], limit: int, by_sentence: bool) -> list[tuple[int, int]]:

@@ -5,7 +5,7 @@ This module does not import the frameworks.
 
 from __future__ import annotations
 
-import re
+import os.path
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
@@ -24,7 +24,6 @@ an empty text.
 """
 
 _KINDS = "a text, a Source, a Path, a dict with 'text', or a document of LangChain, LlamaIndex or Haystack"
-_FILE_NAME = re.compile(r"[^\n]{1,250}\.(?:pdf|docx|xlsx|html?|md|txt)", re.IGNORECASE)
 _OTHER_NAMES = {"page_content": "text", "content": "text", "meta": "metadata"}
 
 
@@ -39,7 +38,7 @@ def as_sources(items: Sources) -> list[Source]:
     ['1', 'a']
 
     Raises:
-        InputError: An item has an unsupported type, or is the name of a document in a string.
+        InputError: An item has an unsupported type, or is the name of a file in a string.
         DataError: A file cannot be read.
     """
     listed = listed_sources(items)
@@ -76,7 +75,7 @@ def _source(item: Any, number: str) -> Source:
     if isinstance(item, Source):
         return item
     if item is None or isinstance(item, str):
-        if item and _FILE_NAME.fullmatch(item) and Path(item).is_file():
+        if item and os.path.isfile(item):  # `Path.is_file` would raise an error for a text too long to be a name
             raise InputError(f"the source {item!r} is the name of a file, not its text", hint=f"give Path({item!r})")
         return Source(number, item or "")
     if isinstance(item, Path):

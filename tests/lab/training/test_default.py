@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.lab.detectors.feature_examples import examples
-from veridical.records.types import Case, Judgement, Level, Outcome, Source
+from veridical.records.types import Case, Example, Judgement, Level, Outcome, Source
 
 torch = pytest.importorskip("torch")
 
@@ -25,10 +25,20 @@ from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.training import default  # noqa: E402
 from veridical_lab.training.checkpoint import TrainingStopped  # noqa: E402
 from veridical_lab.training.default import DefaultTraining, train_default  # noqa: E402
-from veridical_lab.training.default_data import part_of  # noqa: E402
+from veridical_lab.training.default_data import _without_questions, part_of  # noqa: E402
 from veridical_lab.training.default_levels import LevelRows, fit_levels, fit_short_answers  # noqa: E402
 
 CASE = Case("1", "The bridge was opened in 1983.", (Source("s", "The bridge over the Elbe was opened in 1893."),))
+
+
+def test_half_of_the_written_passages_come_without_their_question() -> None:
+    asked = replace(CASE, question="When was it opened?")
+    given = [Example(asked, Judgement("1", "human:a", 0.0), f"passage {i // 2}") for i in range(400)]
+    for seed in (0, 1):
+        kept = [bool(each.case.question) for each in _without_questions(given, seed)]
+        assert kept[::2] == kept[1::2], "statements about a passage share its prompt"
+        assert 70 < sum(kept[::2]) < 130
+    assert list(_without_questions(given, 0)) != list(_without_questions(given, 1)), "each pass has others"
 
 
 @pytest.fixture

@@ -61,8 +61,8 @@ class EncoderOptions:
     initial_weight: Annotated[
         float,
         Option(
-            help="How much the weights from before the training count in the result, which is the mean of both. With "
-            "0.25, an encoder that is trained further forgets less.",
+            help="Share of the initial weights in the result, which is a weighted average of the weights before and "
+            "after training. With 0.25, an encoder that is trained further forgets less.",
             min=0.0,
             max=0.99,
         ),

@@ -326,7 +326,7 @@ class _Training(TrainingLoop):
         self.network.set_weights(weights)
 
     def average(self) -> None:
-        """Average the trained weights with the initial ones if the options say so."""
+        """Replace the trained weights by their weighted average with the initial ones, if `initial_weight` is set."""
         if self._initial:
             share = self.options.initial_weight
             self.set_weights({name: t.lerp(self._initial[name], share) for name, t in self.weights.items()})

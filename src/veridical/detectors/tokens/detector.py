@@ -55,7 +55,7 @@ class Tokens:
         onnx: "fp32" or "int8": run the ONNX file that `veridical export` wrote, without torch and without the
             backbone's weights, which may be absent. Default: use torch.
         evidence: How to read sources that do not fit into one window: only the sentences that share the most words with
-            the response ("relevant"), or everything in several windows ("all"). Default: as trained.
+            the response and its question ("relevant"), or everything in several windows ("all"). Default: as trained.
         max_tokens: At most this many tokens are in a window. Default: as trained.
         template: The prompt template for a plain checkpoint. Default: the sources alone.
         labels: What the two labels of a plain checkpoint mean, separated by "|". Default: as in its configuration.
