@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests import api_reference, doors
+from tests import api_reference, interfaces
 from tests.processes import python
 from veridical.detectors import DETECTORS
 from veridical.records.detector import info_of
@@ -1334,7 +1334,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "python": ("docs/python.md", api_reference.reference),
     "layouts": ("docs/check.md", layouts),
     "templates": ("docs/models.md", templates),
-    "doors": ("docs/doors.md", doors.table),
+    "interfaces": ("docs/interfaces.md", interfaces.table),
     "detectors": ("docs/detectors/README.md", detector_table),
     **option_tables(),
     "results-default": ("docs/detectors/default.md", default_results),

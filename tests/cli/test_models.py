@@ -28,7 +28,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         colour = "red" if i % 2 else "blue"
         case = Case(str(i), f"Door {i} is {colour}.", (Source("1", f"Door {i} is red."),), question=f"Door {i}?")
         examples.append(Example(case, Judgement(str(i), "human:me", float(colour == "blue")), document=str(i)))
-    Path("doors.jsonl").write_text("".join(encode(example) + "\n" for example in examples))
+    Path("colours.jsonl").write_text("".join(encode(example) + "\n" for example in examples))
 
 
 def truth(body: dict[str, Any]) -> Answer:
@@ -103,7 +103,7 @@ def test_one_budget_for_all_detectors(command: Command) -> None:
 
 
 def bench(command: Command, server: Loopback, *more: str) -> tuple[int, str, str]:
-    arguments = ("--model", "m", "--base-url", server.url, "--data", "jsonl:doors.jsonl", "--resamples", "20")
+    arguments = ("--model", "m", "--base-url", server.url, "--data", "jsonl:colours.jsonl", "--resamples", "20")
     return command("bench", *more, *arguments)
 
 
@@ -126,7 +126,7 @@ def test_a_bench_run_that_spent_its_budget_goes_on_and_pays_for_nothing_twice(co
     with serving(truth) as server:
         code, out, err = bench(command, server, "judge", "--max-calls", "70", "--out", "rows.jsonl")
         assert (code, out) == (3, "")
-        assert "judge:yes_no:m on jsonl:doors.jsonl: the budget is spent, 64 of 80 cases are judged" in err
+        assert "judge:yes_no:m on jsonl:colours.jsonl: the budget is spent, 64 of 80 cases are judged" in err
         assert len(err.splitlines()) == 1
         assert not Path("rows.jsonl").exists()
         assert len(server.asked) == 70
@@ -158,7 +158,7 @@ def test_worked_examples_come_from_validation_documents(command: Command) -> Non
 
 def test_a_rehearsal_of_a_benchmark_sends_nothing(command: Command) -> None:
     code, out, err = command(
-        "bench", "overlap", "judge", "verify:cot", "-m", "m", "--data", "jsonl:doors.jsonl", "--dry-run"
+        "bench", "overlap", "judge", "verify:cot", "-m", "m", "--data", "jsonl:colours.jsonl", "--dry-run"
     )
     assert (code, err) == (0, "")
     assert out.startswith("m: 160 calls (judge 80, check 80), about ")
@@ -174,7 +174,7 @@ def test_a_rehearsal_of_a_check(command: Command) -> None:
 
 def test_compare_takes_models_too(command: Command) -> None:
     with serving(truth) as server:
-        arguments = ("judge", "overlap", "-m", "m", "--base-url", server.url, "--data", "jsonl:doors.jsonl")
+        arguments = ("judge", "overlap", "-m", "m", "--base-url", server.url, "--data", "jsonl:colours.jsonl")
         code, out, err = command("bench", "compare", *arguments, "--metrics", "accuracy")
     assert (code, err) == (0, "")
     assert "1.000" in out  # the judge knows

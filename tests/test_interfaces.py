@@ -1,4 +1,4 @@
-"""Nothing to judge is unjudged at every door, with a reason, and the strict doors fail on it."""
+"""Nothing to judge is unjudged in every interface, with a reason, and the strict interfaces fail on it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import veridical
-from tests import doors
+from tests import interfaces
 from tests.llm.loopback import completion, serving
 from tests.server.services import client_of
 from veridical.cli import main
@@ -28,23 +28,23 @@ from veridical.workflows.checking import check_cases
 pytestmark = pytest.mark.filterwarnings("ignore")  # what a framework deprecates of its own
 
 Texts = Sequence[str | None] | None
-EXIT_CODES = {code: outcome for outcome, code in doors.CODES.items()}
+EXIT_CODES = {code: outcome for outcome, code in interfaces.CODES.items()}
 RED = "It is red."
 
 
 @dataclass
-class Door:
-    """What a door needs, and what it gave: an outcome, and why where it could not judge."""
+class Interface:
+    """What an interface needs, and what it gave: an outcome, and why where it could not judge."""
 
     detector: str
     folder: Path
     output: pytest.CaptureFixture[str]
 
-    def told(self, checked: Checked) -> tuple[str, str]:
+    def outcome_of(self, checked: Checked) -> tuple[str, str]:
         return checked.outcome.value, "; ".join(unjudged_reasons(checked))
 
     def python(self, response: str | None, sources: Texts) -> tuple[str, str]:
-        return self.told(veridical.check(response, sources, detector=self.detector))
+        return self.outcome_of(veridical.check(response, sources, detector=self.detector))
 
     def assertion(self, response: str | None, sources: Texts) -> tuple[str, str]:
         try:
@@ -76,7 +76,7 @@ class Door:
         out = self.folder / "out"
         code = main(["batch", self.case_file(response, sources), str(out), "-d", self.detector])
         (row,) = "".join(file.read_text("utf-8") for file in out.glob("results-*.jsonl")).splitlines()
-        outcome, reason = self.told(decode(row))
+        outcome, reason = self.outcome_of(decode(row))
         assert EXIT_CODES[code] == outcome
         return outcome, reason
 
@@ -85,14 +85,14 @@ class Door:
         rows.write_text(json.dumps({"answer": response, "passages": sources}) + "\n")
         main(["batch", str(rows), str(out), "-d", self.detector, "--response", "answer", "--source", "passages"])
         (row,) = "".join(file.read_text("utf-8") for file in out.glob("results-*.jsonl")).splitlines()
-        return self.told(decode(row))
+        return self.outcome_of(decode(row))
 
     def service(self, response: str | None, sources: Texts) -> tuple[str, str]:
         with client_of(self.detector) as client:
             body = {"cases": [{"response": response, "sources": sources}], "include": ["sources"]}
             answer = client.post("/v1/check", json=body)
         assert answer.status_code == 200, answer.text
-        return self.told(decode(answer.json()["results"][0]))
+        return self.outcome_of(decode(answer.json()["results"][0]))
 
     def proxy(self, response: str | None, sources: Texts) -> tuple[str, str]:
         messages = [{"role": "user", "content": "What is it like?"}]
@@ -105,7 +105,7 @@ class Door:
         assert answer.status_code == 200, answer.text
         (choice,) = answer.json()["veridical"]["choices"]
         assert answer.headers["x-veridical-status"] == choice["status"]
-        reason = choice["reason"] if "reason" in choice else self.told(decode(choice["check"]))[1]
+        reason = choice["reason"] if "reason" in choice else self.outcome_of(decode(choice["check"]))[1]
         return choice["status"], reason
 
     def langchain(self, response: str | None, sources: Texts) -> tuple[str, str]:
@@ -113,7 +113,7 @@ class Door:
         from veridical.integrations.langchain import groundedness_check
 
         runnable = groundedness_check(detector=self.detector)
-        return self.told(runnable.invoke({"answer": response, "context": sources})["check"])
+        return self.outcome_of(runnable.invoke({"answer": response, "context": sources})["check"])
 
     def langchain_strict(self, response: str | None, sources: Texts) -> tuple[str, str]:
         pytest.importorskip("langchain_core")
@@ -136,7 +136,7 @@ class Door:
         except NotGroundedError as error:
             return error.checked.outcome.value, str(error)
         (checked,) = callback.results
-        return self.told(checked)
+        return self.outcome_of(checked)
 
     def llama_index(self, response: str | None, sources: Texts) -> tuple[str, str]:
         pytest.importorskip("llama_index.core")
@@ -163,8 +163,8 @@ class Door:
         return outcome, str(score.reason or "")
 
 
-DOORS: dict[str, Callable[[Door, str | None, Texts], tuple[str, str]]] = {
-    name: getattr(Door, name)
+INTERFACES: dict[str, Callable[[Interface, str | None, Texts], tuple[str, str]]] = {
+    name: getattr(Interface, name)
     for name in (
         *("python", "assertion", "check_text", "check_jsonl", "batch", "batch_columns", "service", "proxy"),
         *("langchain", "langchain_strict", "llama_index", "inspect"),
@@ -180,12 +180,12 @@ NO_SOURCES: dict[str, Texts] = {
 }
 
 
-@pytest.fixture(params=DOORS)
-def door(
+@pytest.fixture(params=INTERFACES)
+def interface(
     request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Callable[[str, str | None, Texts], tuple[str, str]]:
     def through(detector: str, response: str | None, sources: Texts) -> tuple[str, str]:
-        return DOORS[request.param](Door(detector, tmp_path, capsys), response, sources)
+        return INTERFACES[request.param](Interface(detector, tmp_path, capsys), response, sources)
 
     return through
 
@@ -195,30 +195,30 @@ Through = Callable[[str, str | None, Texts], tuple[str, str]]
 
 @pytest.mark.parametrize("kind", NO_RESPONSE)
 @pytest.mark.parametrize("detector", ["overlap", "coin"])  # coin alone flags every response
-def test_no_response(door: Through, kind: str, detector: str) -> None:
-    outcome, reason = door(detector, NO_RESPONSE[kind], [RED])
+def test_no_response(interface: Through, kind: str, detector: str) -> None:
+    outcome, reason = interface(detector, NO_RESPONSE[kind], [RED])
     assert outcome == "unjudged"
     assert "the response is empty" in reason or "the reply has no text" in reason
 
 
 @pytest.mark.parametrize("kind", NO_SOURCES)
-def test_no_sources(door: Through, kind: str) -> None:
-    outcome, reason = door("overlap", RED, NO_SOURCES[kind])
+def test_no_sources(interface: Through, kind: str) -> None:
+    outcome, reason = interface("overlap", RED, NO_SOURCES[kind])
     assert outcome == "unjudged"
     assert "there are no sources" in reason or "the sources are empty" in reason
 
 
 @pytest.mark.parametrize("kind", NO_SOURCES)
-def test_a_detector_that_needs_no_sources_judges_without(door: Through, kind: str) -> None:
-    assert door("majority", RED, NO_SOURCES[kind])[0] == "clear"
+def test_a_detector_that_needs_no_sources_judges_without(interface: Through, kind: str) -> None:
+    assert interface("majority", RED, NO_SOURCES[kind])[0] == "clear"
 
 
 @pytest.mark.parametrize(("response", "outcome"), [(RED, "clear"), ("It is purple.", "flagged")])
-def test_something_to_judge(door: Through, response: str, outcome: str) -> None:
+def test_something_to_judge(interface: Through, response: str, outcome: str) -> None:
     if outcome == "flagged":
-        assert door("overlap", response, [RED])[0] == "flagged"
+        assert interface("overlap", response, [RED])[0] == "flagged"
     else:
-        assert door("overlap", response, ["", RED])[0] == "clear"  # a further source without text is none
+        assert interface("overlap", response, ["", RED])[0] == "clear"  # a further source without text is none
 
 
 def outcome_of(answer: Any) -> str:
@@ -229,74 +229,81 @@ def outcome_of(answer: Any) -> str:
     return str(answer.json()["results"][0]["outcome"])
 
 
-def row_door(name: str, path: Path, door: Door, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The outcome of a file of rows at one of the doors that take it."""
+def row_interface(name: str, path: Path, interface: Interface, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The outcome of a file of rows in one of the interfaces that take it."""
     if name == "service":
         items = path.read_text("utf-8")
         body = items if path.name == "broken.jsonl" else f'{{"cases": {items if items[0] == "[" else f"[{items}]"}}}'
-        with client_of(door.detector) as client:
+        with client_of(interface.detector) as client:
             headers = {"Content-Type": "application/json"}
             return outcome_of(client.post("/v1/check", content=body, headers=headers))
     if name == "proxy":
-        with client_of(door.detector, proxy=ProxySettings(base_url="http://127.0.0.1:9/v1")) as client:
+        with client_of(interface.detector, proxy=ProxySettings(base_url="http://127.0.0.1:9/v1")) as client:
             headers = {"Content-Type": "application/json"}
             answer = client.post("/v1/chat/completions", content=path.read_bytes(), headers=headers)
         return outcome_of(answer)
     arguments = {
         "check_rows": ["check", str(path)],
         "stdin": ["check", "--cases", "-"],
-        "batch": ["batch", str(path), str(door.folder / "out")],
+        "batch": ["batch", str(path), str(interface.folder / "out")],
     }[name]
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
-    code = main([*arguments, "-d", door.detector])
+    code = main([*arguments, "-d", interface.detector])
     return EXIT_CODES[code]
 
 
-def document_door(name: str, path: Path, door: Door) -> str:
-    """The outcome of a source in a file at one of the doors that take it."""
+def document_interface(name: str, path: Path, interface: Interface) -> str:
+    """The outcome of a source in a file in one of the interfaces that take it."""
     if name == "check_text":
-        (door.folder / "answer.txt").write_text(doors.RED)
-        code = main(["check", str(door.folder / "answer.txt"), str(path), "-d", door.detector])
+        (interface.folder / "answer.txt").write_text(interfaces.RED)
+        code = main(["check", str(interface.folder / "answer.txt"), str(path), "-d", interface.detector])
         return EXIT_CODES[code]
     if name == "service":
-        with client_of(door.detector) as client:
+        with client_of(interface.detector) as client:
             answer = client.post("/v1/documents", files={"file": (path.name, path.read_bytes())})
             if answer.status_code != 200:
                 return outcome_of(answer)
             case = {
-                "response": doors.RED,
+                "response": interfaces.RED,
                 "sources": [{"text": answer.json()["text"], "pages": answer.json()["pages"]}],
             }
             return outcome_of(client.post("/v1/check", json={"cases": [case]}))
     sources: Any = [path]
-    return getattr(door, name)(doors.RED, sources)[0]  # type: ignore[no-any-return]
+    return getattr(interface, name)(interfaces.RED, sources)[0]  # type: ignore[no-any-return]
 
 
-CELLS = [(name, kind) for name in doors.DOORS for kind in doors.KINDS if doors.cell(name, kind) in doors.CODES]
+CELLS = [
+    (name, kind)
+    for name in interfaces.INTERFACES
+    for kind in interfaces.KINDS
+    if interfaces.cell(name, kind) in interfaces.CODES
+]
 
 
 @pytest.mark.parametrize(("name", "kind"), CELLS)
 def test_every_cell_of_the_table(
     name: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = doors.KINDS[kind]
-    door = Door("nobody" if kind == "an unknown detector" else "overlap", tmp_path, capsys)
+    given = interfaces.KINDS[kind]
+    interface = Interface("nobody" if kind == "an unknown detector" else "overlap", tmp_path, capsys)
     try:
         if given.file is not None:
             path = tmp_path / given.file
-            doors.FILES[given.file](path)
-            rows = name in doors.ROWS or (
-                given.differs.get("check_rows") != doors.IN_ROWS and name in ("service", "proxy")
+            interfaces.FILES[given.file](path)
+            rows = name in interfaces.ROWS or (
+                given.differs.get("check_rows") != interfaces.IN_ROWS and name in ("service", "proxy")
             )
-            outcome = row_door(name, path, door, monkeypatch) if rows else document_door(name, path, door)
-        elif name in doors.ROWS:
-            path = Path(door.case_file(given.response, given.sources))
-            outcome = row_door(name, path, door, monkeypatch)
+            outcome = (
+                row_interface(name, path, interface, monkeypatch) if rows else document_interface(name, path, interface)
+            )
+        elif name in interfaces.ROWS:
+            path = Path(interface.case_file(given.response, given.sources))
+            outcome = row_interface(name, path, interface, monkeypatch)
         else:
-            outcome = getattr(door, name)(given.response, list(given.sources))[0]
+            outcome = getattr(interface, name)(given.response, list(given.sources))[0]
     except InputError:
         outcome = "could not run"
-    assert outcome == doors.cell(name, kind)
+    assert outcome == interfaces.cell(name, kind)
 
 
 def test_a_detector_is_not_asked_about_nothing() -> None:

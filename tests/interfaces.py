@@ -1,4 +1,4 @@
-"""What each door does with each kind of input: the cells of the table in docs/doors.md, each a test or a reason."""
+"""What each interface does with each kind of input: the table in docs/interfaces.md, each cell a test or a reason."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CODES", "DOORS", "FILES", "KINDS", "Kind", "cell", "table"]
+__all__ = ["CODES", "FILES", "INTERFACES", "KINDS", "Kind", "cell", "table"]
 
 RED, BLUE = "It is red.", "It is blue."
 CODES = {"clear": 0, "flagged": 1, "could not run": 2, "unjudged": 3}
-DOORS = {
+INTERFACES = {
     "check_text": "`check` of texts",
     "check_rows": "`check` of rows",
     "stdin": "`check --cases -`",
@@ -41,7 +41,7 @@ ROWS = ("check_rows", "stdin", "batch")
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of input: its outcome by door, or the reason why a door does not get it."""
+    """A kind of input: its outcome by interface, or the reason why an interface does not get it."""
 
     outcome: str
     differs: dict[str, str]
@@ -50,13 +50,13 @@ class Kind:
     file: str | None = None
 
 
-def _differs(**doors: str) -> dict[str, str]:
-    return {"page": PAGE, **doors}
+def _differs(**interfaces: str) -> dict[str, str]:
+    return {"page": PAGE, **interfaces}
 
 
-def _rows(json: bool, **doors: str) -> dict[str, str]:
+def _rows(json: bool, **interfaces: str) -> dict[str, str]:
     texts = dict.fromkeys(("check_text", "python", "assertion", *FRAMEWORKS, "proxy"), TEXTS)
-    return _differs(**{**texts, **({} if json else {"stdin": JSON, "service": JSON}), **doors})
+    return _differs(**{**texts, **({} if json else {"stdin": JSON, "service": JSON}), **interfaces})
 
 
 def _documents() -> dict[str, str]:
@@ -88,19 +88,19 @@ KINDS = {
 }
 
 
-def cell(door: str, kind: str) -> str:
-    """The outcome of a kind of input at a door, or the reason why it does not apply."""
-    return KINDS[kind].differs.get(door, KINDS[kind].outcome)
+def cell(interface: str, kind: str) -> str:
+    """The outcome of a kind of input in an interface, or the reason why it does not apply."""
+    return KINDS[kind].differs.get(interface, KINDS[kind].outcome)
 
 
 def table() -> str:
-    """The table of all doors and kinds, with the reasons below it."""
+    """The table of all interfaces and kinds, with the reasons below it."""
     reasons: dict[str, str] = {}
-    lines = [f"| input | {' | '.join(DOORS.values())} |", f"|---{'|:-:' * len(DOORS)}|"]
+    lines = [f"| input | {' | '.join(INTERFACES.values())} |", f"|---{'|:-:' * len(INTERFACES)}|"]
     for kind in KINDS:
         cells = []
-        for door in DOORS:
-            text = cell(door, kind)
+        for interface in INTERFACES:
+            text = cell(interface, kind)
             cells.append(text if text in CODES else reasons.setdefault(text, chr(ord("a") + len(reasons))))
         lines.append(f"| {kind} | {' | '.join(cells)} |")
     below = "; ".join(f"{letter}: {reason}" for reason, letter in reasons.items())
