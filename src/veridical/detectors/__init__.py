@@ -40,10 +40,13 @@ DETECTORS = Registry(
 
 
 def load_each(detector: Detectors) -> list[Detector]:
-    """Load the detector or detectors that the argument `detector` of `check` names.
+    """Load the detector or detectors passed as the argument `detector` of `check`, always as a list.
+
+    Args:
+        detector: A spec such as "overlap", a detector, or a list of these.
 
     Raises:
-        InputError: The argument is an empty list, or `load_detector` refuses one of its items.
+        InputError: The list is empty, or `load_detector` rejects one of its items.
     """
     several = isinstance(detector, Sequence) and not isinstance(detector, str)
     detectors = [load_detector(each) for each in (detector if several else [detector])]  # type: ignore[arg-type,union-attr]

@@ -3,9 +3,10 @@
 `veridical calibrate` writes the fit to a folder, which contains `detector.json` but no weights. The folder works only
 with the same detector, options and model. For any others, an error names the difference.
 
-Judgements leave out the scores of levels that were not fitted, because a raw score could be mistaken for a probability.
-Words in scored sentences are the exception. They only locate the error in a flagged sentence, so they keep the
-detector's own scores.
+There is one fit for each level (`records.types.Level`): responses, words of the response, coverage of the sources, and
+words of the sources. Judgements omit the scores of levels that were not fitted, because a raw score could be mistaken
+for a probability. Words in scored sentences are the exception. They only locate the error in a flagged sentence, so
+they keep the detector's own scores.
 """
 
 from __future__ import annotations
@@ -44,10 +45,12 @@ Scored = TypeVar("Scored", Verdict, Omission)
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The threshold and the calibration that were fitted for one level.
+    """The threshold and the calibration that were fitted for one level (`records.types.Level`), such as responses.
 
-    `threshold` lies in [0, 1]. It is compared with the calibrated scores, or with the raw scores if there is no
-    calibration.
+    Attributes:
+        threshold: The lowest score that is flagged, in [0, 1]. It applies to calibrated scores, or to raw scores if
+            there is no calibration.
+        calibration: The function that maps raw scores to probabilities. None if only a threshold was fitted.
     """
 
     threshold: float
@@ -57,7 +60,7 @@ class Scale:
         check_threshold(self.threshold)
 
     def apply(self, scores: Sequence[float]) -> list[float]:
-        """Turn scores into probabilities in [0, 1].
+        """Map raw scores to calibrated probabilities in [0, 1].
 
         If there is no calibration, the scores are returned unchanged.
         """
@@ -66,7 +69,7 @@ class Scale:
         return [min(max(score, 0.0), 1.0) for score in self.calibration.apply(list(scores)).tolist()]
 
     def calibrate(self, items: Sequence[Scored]) -> tuple[Scored, ...]:
-        """Copy `items` with calibrated scores."""
+        """Copy verdicts or omissions, with their scores replaced by calibrated ones (`apply`)."""
         probabilities = self.apply([item.score for item in items])
         return tuple(replace(item, score=score) for item, score in zip(items, probabilities, strict=True))
 
@@ -77,10 +80,11 @@ class FittedCalibration:
 
     Attributes:
         detector: The spec of the detector.
-        fingerprint: The detector's fingerprint when it was fitted (`records.detector.fingerprint_of`).
+        fingerprint: Everything that the detector's scores depended on when it was fitted
+            (`records.detector.fingerprint_of`). The detector is rejected if it differs now.
         scales: The fitted threshold and calibration of each level.
-        training: The data, options and date of fitting, for people to read.
-        validation: The validation figures by level, for people to read.
+        training: The data, options and date of fitting. For information only.
+        validation: The metrics on validation data by level. For information only.
     """
 
     detector: str
@@ -138,7 +142,11 @@ class Calibrated:
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """The threshold of each fitted level. Words that keep their scores also keep the detector's threshold."""
+        """The threshold of each fitted level.
+
+        If the detector scores sentences, its word scores are not calibrated. The detector's own threshold for words is
+        then included.
+        """
         fitted = {level: scale.threshold for level, scale in self.fitted.scales.items()}
         own = thresholds_of(self.detector)
         return {Level.SPAN: own[Level.SPAN], **fitted} if Level.RESPONSE in fitted and Level.SPAN in own else fitted
@@ -156,7 +164,13 @@ class Calibrated:
         return [judgement for judgement, _ in self.judge_with_maps(cases)]
 
     def judge_with_maps(self, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
-        """Judge cases as `judge` does, and add the salience map of the wrapped detector to each judgement, or None."""
+        """Judge cases as `judge` does, and pair each judgement with the wrapped detector's salience map.
+
+        The map is None if the wrapped detector computes no salience maps.
+
+        Raises:
+            InputError: The folder was fitted for another detector.
+        """
         if cases and not self._compared:  # only now, because a fingerprint may load a model
             differs = difference(self.fitted.fingerprint, fingerprint_of(self.detector))
             if differs is not None:
@@ -173,9 +187,10 @@ class Calibrated:
         ]
 
     def calibrate(self, case: Case, raw: Judgement) -> Judgement:
-        """Replace the raw scores in a judgement of `case` with fitted scores.
+        """Replace the raw scores in a judgement of `case` with calibrated scores.
 
-        Scores of a level that was not fitted are left out, except words in scored sentences, and a note says so.
+        If a level was not fitted, its scores are removed, and a note says so. There is one exception: if the detector
+        scores sentences, words keep their raw scores.
         """
         scales, scored = self.fitted.scales, with_response_scores(raw)
         response, coverage = scales.get(Level.RESPONSE), scales.get(Level.COVERAGE)
@@ -215,7 +230,8 @@ _TITLES = {"layers": "number of layers", "config": "configuration", "name": "det
 def difference(fitted: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:
     """Describe the first difference between two fingerprints, or return None if there is none.
 
-    If there is no difference, the scores of both detectors mean the same.
+    `Calibrated` uses this to reject a detector other than the one it was fitted for. The address of the chat model's
+    server may differ. So may the weights, if one fingerprint does not record them.
 
     >>> difference({"weights": "abc", "layers": 2}, {"weights": None, "layers": 6})
     'the number of layers differs (2, here 6)'
@@ -237,10 +253,11 @@ def _facts(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load_calibration(folder: str | Path) -> FittedCalibration:
-    """Read the calibration that `veridical calibrate` wrote to a folder.
+    """Load the calibration that `veridical calibrate` wrote to a folder.
 
     Raises:
-        DataError: The folder contains no trained detector, a detector of another kind, or a damaged file.
+        DataError: The folder contains no `detector.json`, a trained detector instead of a calibration, or a damaged
+            file.
     """
     document = description(folder, KIND)
     if document.pop("kind", None) is not None:  # written before this kind of document existed

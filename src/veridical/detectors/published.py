@@ -31,12 +31,14 @@ class Format:
     """A rule that chooses a detector for all published checkpoints of one model class with similar names.
 
     Attributes:
-        architecture: A pattern that the name of the model class must match.
-        names: A pattern that the checkpoint's name must match. The name is needed because configurations hardly ever
-            tell who published a checkpoint.
-        reader: The detector that reads such checkpoints.
+        architecture: A regular expression that the name of the model class must match, such as
+            "ForTokenClassification".
+        names: A regular expression that the checkpoint's name must match, such as "minicheck". The name is needed
+            because configurations hardly ever say who published a checkpoint.
+        reader: The detector that loads such checkpoints, "entailment" or "tokens".
         options: The default options of this detector.
-        clear: Whether the checkpoint may have any other name if the names of its classes say what they mean.
+        clear: If true, a checkpoint with another name is accepted too, as long as its class labels are self-explanatory
+            ("supported", not "LABEL_0") or the user explains them with the option `labels`.
     """
 
     architecture: str
@@ -74,10 +76,10 @@ class Published:
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Detector:
         """Make the detector for `hf:FOLDER` or `hf:NAME[,revision=COMMIT]`.
 
-        You can add options of the detector that reads the checkpoint.
+        You can add options of the detector that loads the checkpoint, `tokens` or `entailment`.
 
         Raises:
-            InputError: The form of the checkpoint is unknown, or its weights are not in safetensors.
+            InputError: No rule in `FORMATS` fits the checkpoint, or its weights are not in safetensors.
         """
         if spec.value is None:
             raise InputError("hf needs a checkpoint", hint="hf:FOLDER or hf:NAME, as in `veridical models list`")

@@ -1,7 +1,7 @@
 """Detect cases that are unlike a detector's training data (out of distribution), in less than 1 ms.
 
-Such cases have, for example, texts in another language, code, tables, or texts of one word. A check reports nothing if
-the text is too short for it.
+Such cases have, for example, texts in another language, code, tables, or texts of one word. A text that is too short
+for one of these checks passes it.
 """
 
 from __future__ import annotations
@@ -49,13 +49,14 @@ _TAG = re.compile(r"</?\w[^<>]*>")
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One way in which a case is unlike a detector's training data.
+    """One way in which a case is unlike a detector's training data (out of distribution).
 
     Attributes:
         kind: One of "language", "languages differ", "code", "table", "capitals", "one-word response", "one-word
             sources" or "empty source".
         note: A sentence that tells the user about the limit.
-        lowers_confidence: Whether this makes the scores less reliable. If not, the note is for information only.
+        lowers_confidence: If true, the scores are less reliable, and the detector `default` moves them towards their
+            thresholds. If false, the note is for information only.
     """
 
     kind: str
@@ -75,7 +76,7 @@ class _Look:
 def limits_of(case: Case, languages: Collection[str] = ("en",)) -> tuple[Limit, ...]:
     """List the ways in which a case is unlike the training data of a detector that was trained on `languages`.
 
-    The languages are keys of `LANGUAGES`.
+    Each `Limit` has a note for the user. The languages are codes, the keys of `text.languages.LANGUAGES`.
 
     >>> from veridical.records.types import Source
     >>> tower = Source("a", "The tower is in Paris and was built in 1889.")
@@ -107,9 +108,9 @@ def limits_of(case: Case, languages: Collection[str] = ("en",)) -> tuple[Limit, 
 
 
 def form_of(text: str) -> TextForm | None:
-    r"""Classify a text by its lines as code, or as mostly a table.
+    r"""Classify a text as "code", as "table", or as ordinary text (None), by the form of its lines.
 
-    Records, markup and rows of numbers are treated as tables. Return None for ordinary text.
+    Most of the text must be a table to be classified as one. Records, markup and rows of numbers count as tables.
 
     >>> form_of("def f(x):\n    return x + 1"), form_of("name: Oslo; people: 709,037"), form_of("Oslo is large.")
     ('code', 'table', None)

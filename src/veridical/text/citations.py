@@ -5,7 +5,8 @@ The rules find `Author (year)`, `Author et al. (2009, 2011a)`, `(see Author & Ot
 `[^3^]`, ³, `<sup>3</sup>`). They also find the id, citation, file or title of a source in brackets, with or without a
 page, and `Author et al., 2009` without brackets if it matches a source.
 
-Reference lists are not read. All rules take linear time.
+A mark is a number, footnote name or bracketed label that cites a source, in contrast to an author and a year. Reference
+lists are not parsed. All rules take linear time.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ DANGLING, MISSING, WRONG = "dangling citation", "missing citation", "wrong citat
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """One cited work at one position.
+    """A reference to one cited work, at one position in a text.
 
     A group such as "[3, 5-7]" or "(Ling, 2009; Benton, 2010)" consists of several citations.
 
     Attributes:
         span: The characters that cite this work.
-        group: The span of the whole group with its brackets. An author's name outside the brackets is not part of the
-            group.
+        group: The span of the complete group with its brackets. An author's name outside the brackets is not part of
+            the group.
         mark: The number, footnote name or bracketed label. None for a citation by author and year.
         authors: The names as written, first author first, without "et al.". Empty for a citation by mark.
         year: The year as written, such as "2009a". None for a citation by mark.
-        has_coauthors: Whether there is more than one author, named or not.
-        certain: False for text that may not be a citation at all, such as "(World Cup 2010)".
+        has_coauthors: If true, there is more than one author, even if the others are only "et al.".
+        certain: If false, the text may not be a citation at all, such as "(World Cup 2010)".
     """
 
     span: Span
@@ -192,7 +193,7 @@ def footnote_definitions(text: str) -> list[tuple[Span, str, str]]:
 
 
 def footnotes(text: str) -> dict[str, str]:
-    """Find the text of each footnote that is defined, by its normalised mark.
+    """Return the text of each footnote that is defined in `text`, by its mark (lower case, without accents).
 
     If several footnotes have the same mark, the first one is used.
     """
@@ -205,14 +206,14 @@ def footnote_marks(text: str) -> list[Span]:
 
 
 def tagged_marks(text: str) -> list[Span]:
-    """Find the spans of marks in tags, such as `<sup>3</sup>`."""
+    """Find the spans of citation numbers in tags, such as `<sup>3</sup>` or `<source>3</source>`."""
     return [Span(*m.span()) for m in _TAGGED.finditer(text)]
 
 
 def statements(text: str, *, cited: bool = False) -> list[Span]:
     r"""Find the span of each sentence that contains words.
 
-    If `cited` is set, a footnote mark is part of the sentence before it, and lines that define footnotes are left out.
+    If `cited` is set, a footnote mark is part of the sentence before it, and lines that define footnotes are skipped.
 
     >>> [s.of("It rains.\n\n***\n\nIt pours.") for s in statements("It rains.\n\n***\n\nIt pours.")]
     ['It rains.', 'It pours.']
@@ -294,16 +295,16 @@ def _by_year(
 def resolve_citation(
     citation: Citation, sources: Sequence[Source], notes: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Find the sources that a citation may refer to. Their ids are in the order of `sources`.
+    """Find the sources that a citation may refer to, and return their ids in the order of `sources`.
 
-    A mark refers to the source with this citation or id, or to the source that its footnote cites. If no source has a
-    number in its id or citation, [n] is the n-th source.
+    The list is empty if the citation refers to no source.
+
+    A mark, such as "[3]", refers to the source with this citation or id, or to the source that its footnote cites. If
+    no source has a number as its id or citation, [n] is the n-th source.
 
     An author and a year refer to a source if its citation has the same year or no year, and if the name of its first
     author contains the last name of the cited first author. Accents and letter case are ignored. If several sources
     match, the other authors, "et al." and the letter after the year decide between them.
-
-    If the citation refers to no source, the list is empty.
 
     Args:
         citation: A citation from `find_citations`.

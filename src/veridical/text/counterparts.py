@@ -1,6 +1,7 @@
 """Find, for a value or name in a response, the different value or name that a source has in its place.
 
-The functions compare the words around both mentions, and return only clear matches.
+A mention is a value or name in a sentence, such as "3 May 2021" or "Anna Berg" (`mentions.Mention`). The functions
+compare the words around two mentions, and return only clear matches.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ _MARGIN = {"name": 0.3, "value": 0.2}  # by how much the best candidate must be 
 
 
 class ContextSimilarity(NamedTuple):
-    """Features in [0, 1] that compare the contexts of two mentions (values or names).
+    """Features in [0, 1] that compare the context of a mention (a value or name) with that of another.
 
-    One mention is in the response, and the other is a candidate in a source sentence.
+    The mention is in the response. The other one, the candidate, is in a source sentence and may correspond to it.
 
     Attributes:
-        closeness: The weighted share of the words around the mention that the source sentence also has.
-        context: The same share, but words near the mention and near the candidate count more.
+        closeness: The weighted proportion of the words around the mention that the source sentence also has.
+        context: The same proportion, but words near the mention and near the candidate count more.
         before: 1 if the same word precedes both.
         after: 1 if the same word follows both.
-        content_before: 1 if the same content word comes before both.
-        content_after: 1 if the same content word comes after both.
+        content_before: 1 if the nearest content word before both is the same.
+        content_after: 1 if the nearest content word after both is the same.
         preposition: 1 if the same preposition precedes both, or none precedes either. All prepositions of place count
             as the same.
         form: 1 if both are written alike (in digits or in letters, as one word or as several).
@@ -65,9 +66,14 @@ _WEIGHTS = {
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """A value or name in a source, with the probability that it corresponds to the one in the response.
+    """A value or name in a source that may correspond to one in the response.
 
-    `closest` is True if no closer source sentence has a value or name of this kind.
+    Attributes:
+        sentence_i: The index of its source sentence.
+        mention: The value or name in the source.
+        features: The similarity of the two contexts.
+        probability: The probability that the two correspond, in [0, 1].
+        closest: If true, no source sentence that is closer has a value or name of this kind.
     """
 
     sentence_i: int
@@ -79,11 +85,11 @@ class Counterpart:
 
 @dataclass(frozen=True, slots=True)
 class MentionComparison:
-    """The result of comparing a mention of the response with the sources.
+    """The result of comparing a value or name of the response with the sources.
 
     Attributes:
-        counterpart: The value or name that a source has instead. None if there is no clear counterpart.
-        supported: Whether a source has the mention itself in this place.
+        counterpart: The different value or name that a source has in its place. None if there is no clear one.
+        supported: If true, a source has the same value or name in its place.
     """
 
     counterpart: Counterpart | None
@@ -95,7 +101,7 @@ def compare_mention(
 ) -> MentionComparison:
     """Compare a value or name of the response with those in the most similar source sentences.
 
-    Only values or names of the same kind are compared, such as two dates or two persons.
+    Only values or names of the same kind are compared, such as two dates or two names.
 
     Args:
         index: The index of the sources.
@@ -122,9 +128,14 @@ def compare_mention(
 
 
 def stated(index: SentenceIndex, sentence: Sentence, mention: Mention) -> bool:
-    """Check whether a source states the value or name anywhere.
+    """Check whether a value or name of the response occurs anywhere in the sources.
 
-    A value also counts as stated if a source has the same number with another unit or magnitude.
+    A value also counts if a source has the same number with another unit or magnitude.
+
+    Args:
+        index: The index of the sources.
+        sentence: The sentence of the response.
+        mention: The value or name in this sentence.
     """
     if mention.is_name:
         return all(key in index for key in mention.keys)
@@ -141,9 +152,9 @@ def stated(index: SentenceIndex, sentence: Sentence, mention: Mention) -> bool:
 def counterparts(
     index: SentenceIndex, words: Sequence[WeightedWord], sentence: Sentence, mention: Mention
 ) -> Iterator[Counterpart]:
-    """Find the values or names in the closest source sentences that are of the same kind as the mention.
+    """Yield the values or names in the closest source sentences that are of the same kind as `mention`.
 
-    Values and names that the sentence of the mention states elsewhere are left out. The arguments are those of
+    Values and names that occur elsewhere in the sentence of the mention are skipped. The arguments are those of
     `compare_mention`.
     """
     near = [w.scaled(0.5 + 1 / (1 + d / 4)) for w in words if (d := mention.distance(w.token_i)) > 0]
@@ -208,9 +219,16 @@ def _family(mention: Mention) -> str:
 def likeness(
     words: Sequence[WeightedWord], sentence: Sentence, mention: Mention, source: Sentence, option: Mention
 ) -> ContextSimilarity:
-    """Compare the place of `mention` in its sentence with the place of `option` in a source sentence.
+    """Compare the context of a value or name of the response with the context of one in a source sentence.
 
     The field `rank` of the result is always 0.
+
+    Args:
+        words: The words of the response's sentence with their weights.
+        sentence: The sentence of the response.
+        mention: The value or name in this sentence.
+        source: The source sentence.
+        option: The value or name in the source sentence.
     """
     shared = near = total = nearby = 0.0
     for word in words:
@@ -297,7 +315,9 @@ _NEARLY = Fraction(1, 10)
 
 
 def bound(sentence: Sentence, mention: Mention) -> str:
-    """Return how a value is qualified: ">" ("more than 50"), "<", "~" ("about 50"), or "" if it is not qualified.
+    """Return how a value is qualified by the words around it.
+
+    The result is ">" ("more than 50"), "<" ("up to 50"), "~" ("about 50"), or "" if the value is not qualified.
 
     >>> from veridical.text.mentions import SentenceIndex
     >>> (one,) = SentenceIndex(["At least 50 came, in under 9 minutes, for 4 days or more."]).sentences
@@ -318,10 +338,15 @@ def bound(sentence: Sentence, mention: Mention) -> str:
 
 
 def agrees(mention: Mention, bound: str, option: Mention) -> bool:
-    """Check whether a source's value (`option`) lies within the bound of the response's value, or rounds to that value.
+    """Check whether a source's value lies within the bound of the response's value, or rounds to that value.
 
     For example, 1,234,567 rounds to "1.2 million". If the response's value has a bound and the two values cannot be
     compared, they are assumed to agree.
+
+    Args:
+        mention: The value of the response.
+        bound: Its bound, from the function `bound`.
+        option: The value of the source.
     """
     if mention.is_name:
         return False
@@ -360,10 +385,16 @@ def _step(amount: Fraction) -> Fraction:
 
 
 def replacement(sentence: Sentence, mention: Mention, source: Sentence, option: Mention) -> tuple[Span, str]:
-    """Find which span of the response to replace, and by which text, so that the response agrees with the source.
+    """Return the edit that corrects a value or name of the response: the span to replace, and the new text.
 
     Only what differs is replaced. Words with which both names begin or end are kept. If only the number or only the
     unit of a quantity differs, or only one part of a date, then only that part is replaced.
+
+    Args:
+        sentence: The sentence of the response.
+        mention: The wrong value or name in this sentence.
+        source: The source sentence.
+        option: The right value or name in the source sentence.
     """
     old, new = mention.span.of(sentence.text), option.span.of(source.text)
     number_start, unit = quantities.keyed(new)
@@ -404,10 +435,9 @@ def _same_part(one: str, other: str) -> bool:
 
 
 def full_name(index: SentenceIndex, sentence_i: int, option: Mention) -> tuple[Sentence, Mention]:
-    """Find the full name for a one-word name in the same source, and the sentence of the full name.
+    """Find the full name for a one-word name in the same source ("Anna Berg" for "Berg"), and the sentence with it.
 
-    For example, "Berg" may be "Anna Berg" in another sentence. If the source has no full name, or several, return the
-    name itself and its sentence.
+    If the source has no full name, or several, return the original sentence and name.
     """
     source = index.sentences[sentence_i]
     if not option.is_name or option.first < option.last:

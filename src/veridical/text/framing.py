@@ -1,8 +1,9 @@
-"""Blank out text that makes no claim, such as citation marks, list numbers, headings, or words that frame an answer.
+"""Blank out text that makes no claim, such as citation marks, list numbers, headings, or framing sentences.
 
-An encoder that never saw "[2]", "3." or "Here is a summary of the text:" in training mistakes such text for unsupported
-claims. The rules are written for the output of language models. Their word lists are English, and they run in linear
-time.
+A framing sentence introduces or ends an answer ("Here is a summary of the text:"), makes small talk, or refuses to
+answer. An encoder that never saw such text, "[2]" or "3." in training mistakes it for unsupported claims. To blank out
+means to replace by spaces, so all positions remain valid. The rules are written for the output of language models.
+Their word lists are English, and they run in linear time.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ from veridical.text.segment import sentences
 
 
 def may_frame(text: str) -> bool:
-    """Check quickly whether a text may contain a framing sentence. Most texts contain none."""
+    """Check quickly whether a text may contain a framing sentence (see `framing_sentences`).
+
+    Most texts contain none.
+    """
     return _MAY_FRAME.search(text) is not None
 
 
 def framing_sentences(text: str, sentences: Sequence[Span]) -> list[Span]:
-    """Find the sentences that only introduce or end an answer, make small talk, or refuse to answer.
+    """Find the framing sentences of a text: they introduce or end an answer, make small talk, or refuse to answer.
 
-    A sentence such as "Certainly." counts only beside other sentences, because it can also be the whole answer.
+    A sentence such as "Certainly." counts only beside other sentences, because it can also be the complete answer.
 
     >>> text = "Sure! Here is a summary of the text: Ann left. Let me know if you need more."
     >>> spans = [Span(0, 5), Span(6, 36), Span(37, 46), Span(47, 76)]
@@ -160,16 +164,16 @@ _REFUSAL = re.compile(rf"{_SORRY}(?:{'|'.join(_REFUSALS)}){_LOOSE}", re.IGNORECA
 def without_framing(
     text: str, sources: Sequence[Source], *, with_citations: bool = False, with_refusals: bool = False
 ) -> str:
-    r"""Replace everything in `text` that makes no claim by blanks. All other words keep their positions.
+    r"""Replace everything in `text` that makes no claim by spaces, so that all other words keep their positions.
 
-    Citations by author and year are blanked only if they refer to one of the sources.
+    Citations by author and year are replaced only if they refer to one of the sources.
 
     Args:
         text: The response.
         sources: The sources of the response.
-        with_citations: Whether to keep citations.
-        with_refusals: Whether to keep refusals. Set this if the sources contain the answer, because a refusal is then a
-            wrong claim.
+        with_citations: If true, citations are kept.
+        with_refusals: If true, refusals are kept. Set this if the sources contain the answer, because a refusal is then
+            a wrong claim.
 
     >>> without_framing("1. It is red [2]. It is old (source 3).", ())
     '-  It is red.     It is old.           '
@@ -200,11 +204,11 @@ def without_framing(
 
 
 def without_citations(text: str, sources: Sequence[Source], *, only_known: bool = False) -> str:
-    """Blank out the citations in `text`.
+    """Replace the citations in `text` by spaces.
 
-    A citation by author and year is blanked only if it refers to one of the sources. A mark such as "[3]" is always
-    blanked. With `only_known`, such a mark must also refer to a source, unless the citation is doubtful
-    (`Citation.certain` is False).
+    A citation by author and year is replaced only if it refers to one of the sources. A mark such as "[3]" is always
+    replaced. With `only_known`, such a mark is replaced only if it refers to a source, or if it may not be a citation
+    at all (`Citation.certain` is False).
 
     >>> without_citations("It is red [1], not old [2].", [Source("a", "It is red.")], only_known=True)
     'It is red,     not old [2].'

@@ -84,7 +84,13 @@ _LEAD = re.compile(rf"^(?:(?:versions?|release)\s+|v\.?\s?(?=[0-9])|{_CALLED}(?=
 
 @dataclass(frozen=True, slots=True)
 class Identifier:
-    """An identifier in a text: its kind, its span as written, and the name to look for in other texts."""
+    """An identifier in a text, such as a file name, version, address or function.
+
+    Attributes:
+        kind: The kind of identifier, such as "url", "file", "version" or "function".
+        span: The characters of the identifier as written.
+        name: The text to search for in other texts, such as "1.2" for "version 1.2".
+    """
 
     kind: str
     span: Span
@@ -151,7 +157,10 @@ def _plain(text: str) -> str:
 
 
 class KnownIdentifiers:
-    """The identifiers in some texts. Write `identifier in known` to look one up."""
+    """A searchable collection of the identifiers in some texts. Write `identifier in known` to look one up.
+
+    The lookup ignores some differences in typography (see the module's docstring).
+    """
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._text = _plain("\n".join(texts))
@@ -246,7 +255,7 @@ def _version(name: str) -> tuple[int, ...]:
 
 
 def known_identifiers(case: Case) -> KnownIdentifiers:
-    """Collect the identifiers that the sources and the user mention.
+    """Collect the identifiers that the sources and the user mention, to find identifiers that a response invents.
 
     The ids, citations and metadata of the sources are included.
     """

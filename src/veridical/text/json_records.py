@@ -1,4 +1,4 @@
-"""Split JSON inside a text into records that can be read one by one.
+"""Split JSON inside a text into records that can be compared one by one, like sentences.
 
 A record is an object, or a run of neighbouring members of a larger object that contain no objects themselves. Splitting
 takes linear time for any text.
@@ -31,10 +31,10 @@ class _Container:
 
 
 def json_records(text: str) -> dict[int, list[Span]]:
-    r"""Split each piece of JSON in `text` into records. The keys are the positions where the pieces begin.
+    r"""Split each JSON value in `text` into records, and return them by the position where the JSON begins.
 
-    A piece is a line with an object or an array of objects, as in log files. Of the objects and arrays that span
-    several lines, only the first one in the text is read.
+    A record is an object, or some neighbouring members of a larger object. JSON is recognised on a line of its own, as
+    in log files, if it contains an object. Of JSON that spans several lines, only the first in the text is parsed.
 
     >>> text = 'Found:\n[{"id": 1}, {"id": 2}]'
     >>> json_records(text) == {7: [Span(7, len(text))]}
@@ -62,7 +62,8 @@ def json_records(text: str) -> dict[int, list[Span]]:
 def records_of(text: str, span: Span, whole: int = WHOLE) -> list[Span]:
     """Split the JSON at `span` of `text` into records, in order.
 
-    JSON of at most `whole` characters is a single record.
+    A record is an object, or a run of neighbouring members that contain no objects. JSON of at most `whole` characters
+    is a single record.
 
     >>> text = '{"shop": "A", "orders": [{"id": 1, "of": ["x"]}, {"id": 2}], "open": true}'
     >>> [record.of(text) for record in records_of(text, Span(0, len(text)), whole=20)]

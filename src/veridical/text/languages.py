@@ -2,7 +2,7 @@
 
 The guess is good enough to notice that a text is not English. It mostly names the right language, but may confuse
 closely related ones. A text with too few function words gets no guess. Of a long text, only the beginning, the middle
-and the end are read.
+and the end are used.
 """
 
 from __future__ import annotations
@@ -326,7 +326,7 @@ _WORD = re.compile(r"[^\W\d_]{2,}|[ldnscj](?=['’])", re.IGNORECASE)
 def language_of(text: str) -> str | None:
     """Guess the language in which `text` is written.
 
-    Return a key of `LANGUAGES`, or None if there is too little evidence for any language.
+    Return a code from `LANGUAGES`, such as "de", or None if there is too little evidence for any language.
 
     >>> language_of("Der Turm ist 300 m hoch und steht in Paris."), language_of("Gustave Eiffel, 1889")
     ('de', None)

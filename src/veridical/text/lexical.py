@@ -78,7 +78,7 @@ def _source(text: str) -> _SourceWords:
 
 
 def source_profile(text: str) -> Profile:
-    """Analyse the words and values of a source. The results for recent sources are cached."""
+    """Return the words and values of a source as a `Profile`. The results for recent sources are cached."""
     return _source(text).profile
 
 
@@ -92,10 +92,11 @@ def lexical_features(case: Case, units: Sequence[Span]) -> NDArray[np.float32]:
 
     Args:
         case: The case with the response and its sources.
-        units: The words of the response, in order.
+        units: The spans of the words of the response, in order.
 
     Returns:
-        The features in `FEATURES` for each word. They are all 0 if there are no sources. *Shape:* (units, features)
+        The features named in `FEATURES` for each word. They are all 0 if there are no sources. *Shape:* (units,
+        features)
     """
     table = np.zeros((len(units), len(FEATURES)), dtype=np.float32)
     sources = [_source(source.text) for source in case.sources]

@@ -15,7 +15,7 @@ from veridical.text.citations import footnote_definitions
 
 
 def without_markup(text: str) -> str:
-    """Replace the markup in `text` by spaces. Line breaks stay.
+    """Replace the markup in `text` by spaces, such as tags, web addresses and list numbers. Line breaks are kept.
 
     >>> without_markup("It is <b>red</b> &amp; [old](https://a.org/new).")
     'It is    red           [old]                   .'
@@ -35,7 +35,7 @@ def without_markup(text: str) -> str:
 
 
 def blanked(text: str, spans: Iterable[Span]) -> str:
-    """Replace the characters of `text` in `spans` by spaces. Line breaks stay."""
+    """Replace the characters of `text` in `spans` by spaces. Line breaks are kept."""
     return "".join(_IN_LINE.sub(" ", part) if inside else part for part, inside in cut(text, list(spans)))
 
 

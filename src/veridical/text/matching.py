@@ -1,7 +1,12 @@
-"""Cut texts into words and compare the words, by one of the definitions in `WORDS`.
+"""Split texts into words and compare the words, by one of the definitions in `WORDS`.
 
-A definition says what a word is, and when two words are equal. The overlap detector uses this module, which knows
-nothing about cases and judgements.
+A definition (`Normalization`) says what a word is, and when two words are equal. These nouns are used throughout:
+
+- The form of a word is its lower-case spelling in a text ("metres").
+- A key is a string under which words are compared, such as the stem of a word ("metr") or a value ("q:length:330").
+- A word implies the keys that it supports in another text: "330 m" implies both the length and the number 330.
+
+The overlap detector uses this module, which knows nothing about cases and judgements.
 """
 
 from __future__ import annotations
@@ -26,18 +31,20 @@ _CACHED_WORDS = 1 << 14  # forms whose keys are cached, about 3 MB
 
 @dataclass(frozen=True, slots=True)
 class Normalization:
-    """Defines how a text is cut into words and how words are compared.
+    """Defines how a text is split into words and how words are compared.
 
-    A text supports a word if one of the word's `keys` is among the keys that the words of the text imply.
+    A key is a string under which words are compared, such as a stem or a value. A text supports a word if one of the
+    word's `keys` is among the keys that the words of the text imply.
 
     Attributes:
         fold: A function that lower-cases a text without moving any character.
         pattern: A function that returns a regular expression for the words of a folded text.
-        keys: A function that returns the keys under which to look up a word in a text, best key first. A word that does
-            not count has no keys.
-        implies: A function that returns the keys that a word supports in another text.
-        exact: Whether a word implies only its own key. If not, "co-operate" also matches "cooperate".
-        signs: Whether symbols and identifiers count as well as words (`discrepancies`).
+        keys: A function that returns the keys under which to look up a word in a text, best key first. A word that is
+            ignored, such as a stop word, has no keys.
+        implies: A function that returns the keys that a word supports in another text. For example, "330 m" also
+            supports the number 330.
+        exact: If true, a word implies only its own key. If false, "co-operate" also matches "cooperate".
+        signs: If true, symbols and identifiers are compared as well as words (`discrepancies`).
     """
 
     fold: Callable[[str], str]
@@ -134,15 +141,23 @@ _SEARCHES = 32  # of single words in a text, before the positions of all its wor
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    """Compile `pattern`, only once per process."""
+    """Compile a regular expression. Each pattern is compiled only once per process."""
     return re.compile(pattern)
 
 
 class Profile:
-    """Counts the words of one text by form and by the keys that they imply.
+    """Counts the words of one text, to compare it with other texts.
 
-    `types` maps each form that counts as a word to its count, in order of first occurrence. `counts` maps each key to
-    the number of words that imply it.
+    Words are counted by form (the lower-case spelling) and by key (the stem or value by which words are compared).
+    Ignored words, such as stop words, are not counted.
+
+    Attributes:
+        normalization: The definition of words and their keys.
+        text: The lower-cased text.
+        pattern: The regular expression for the words of this text.
+        types: The count of each form, in order of first occurrence.
+        counts: For each key, the number of words that imply it (support it in another text).
+        total: The number of words.
     """
 
     __slots__ = (
@@ -171,13 +186,13 @@ class Profile:
 
     @property
     def pairs(self) -> WordPairs:
-        """The pairs of neighbouring words of the text."""
+        """The pairs of adjacent words of the text, to find words that are spelled as one word elsewhere."""
         if self._pairs is None:
             self._pairs = WordPairs(self.text)
         return self._pairs
 
     def first_form(self, key: str) -> str:
-        """Return the first form that implies `key`.
+        """Return the first form (word as spelled in this text) that implies `key`, such as "metres" for "metr".
 
         Raises:
             KeyError: No form of this text implies the key.
@@ -190,7 +205,7 @@ class Profile:
         return self._first_forms[key]
 
     def first_span(self, form: str) -> Span:
-        """Return the span of the first occurrence of the word `form`."""
+        """Return the span of the first occurrence of a word, given by its form (its lower-case spelling)."""
         text, start = self.text, -1
         self._searches += 1
         if (self.normalization.exact and self._searches <= _SEARCHES) and (
@@ -215,9 +230,10 @@ class Profile:
         return Span(start, start + len(form))
 
     def matching_key(self, form: str) -> str | None:
-        """Return the first key of `form`, a word of another text, that this text supports.
+        """Look up a word of another text in this text, and return the first of its keys that this text supports.
 
-        Return None if the text supports none of its keys.
+        A key is the stem or value by which words are compared. Return None if this text supports none of the keys of
+        `form`.
         """
         for key in self.normalization.keys(form):
             if key in self.counts:
@@ -228,8 +244,13 @@ class Profile:
 class CompoundMatches:
     """Finds words of a response that a source writes differently.
 
-    Such words differ only by a hyphen or a space ("co-operate", "cooperate"), or are shortened names ("Lib Dems"), or
-    are ranges of which the source states both ends separately ("1901 to 1911", "from 1901 until 1911").
+    There are three cases:
+
+    - Words that differ only by a hyphen or a space ("co-operate", "cooperate").
+    - Shortened names ("Lib Dems").
+    - Ranges of which the source states both ends separately ("1901 to 1911", "from 1901 until 1911").
+
+    A form is a word in its lower-case spelling.
 
     Attributes:
         response_forms: The forms of the response that match.
@@ -276,18 +297,22 @@ class CompoundMatches:
 
 
 def word_support(text: Profile, words: Sequence[Span], others: Sequence[Profile]) -> list[tuple[bool, bool, bool]]:
-    """Look up the words of a text in other texts. All profiles must have the same normalization.
+    """Check for each word of a text whether one of the other texts supports it.
+
+    All profiles must have the same normalization.
 
     Args:
-        text: The text whose words are looked up.
-        words: The words of the text, or some of them, in order.
-        others: The other texts.
+        text: The profile of the text, such as a response.
+        words: The spans of the words to check, in order.
+        others: The profiles of the other texts, such as the sources.
 
     Returns:
-        Three flags for each word. "Content" says whether the word is looked up, because it is not a stop word or is
-        part of a value. "Supported" says whether another text has the content word, and every value that the word
-        belongs to ("3 May 2021", "300 m"). "Value" says whether the word is a number, date, time or quantity, or part
-        of one.
+        Three flags for each word:
+
+        - content: The word is checked, because it is not a stop word or is part of a value.
+        - supported: The word occurs in one of the other texts. If it is part of a value such as "3 May 2021" or "300
+          m", the complete value must occur there.
+        - value: The word is a number, date, time or quantity, or part of one.
     """
     content, missing, value = ([False] * len(words) for _ in range(3))
     spelled: set[str] = set().union(*(CompoundMatches(text, other).response_forms for other in others))

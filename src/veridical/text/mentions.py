@@ -1,7 +1,12 @@
-"""Read texts as sentences of words and values, and index the sentences to find those closest to a query.
+"""Split texts into sentences of words and values, and index the sentences to find those closest to a query.
 
 Words are compared by their stems, and numbers, dates and quantities by value (as in `overlap:values`). Building an
-index takes linear time.
+index takes linear time. These nouns are used throughout:
+
+- A token is a word, or a value such as "3 May 2021", which is a single token.
+- A mention is a value or a name in a sentence.
+- A key is a string under which words are compared: the stem of a word, or a canonical form of a value ("n:330").
+- A token supports (implies) a key in another text: "330 m" supports the length and the number 330.
 """
 
 from __future__ import annotations
@@ -44,20 +49,30 @@ _PEOPLE = re.compile(r"(?:ish|ese|[a-z]ian|[a-z]ean|[a-z]ican|^french|^german|^d
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word in a text, or a value such as "3 May 2021", with its span and its form in lower case."""
+    """A word in a text, or a complete value such as "3 May 2021".
+
+    Attributes:
+        span: The characters of the token.
+        form: The token in lower case.
+    """
 
     span: Span
     form: str
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys under which to look up this word in other texts, best key first. Empty for a stop word."""
+        """The keys under which to look up this token in other texts, best key first.
+
+        A key is the stem of a word, or the canonical form of a value. A stop word has no keys.
+        """
         return quantities.keys(self.form)
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
     """A value or a name in a sentence.
+
+    A key is the stem of a word, or the canonical form of a value ("q:length:330" for "330 m").
 
     Attributes:
         kind: The kind of value or name, such as "name", "people" ("French"), "number", "year", "date", "month",
@@ -101,7 +116,7 @@ class Mention:
         return len(self.keys) == 1 < len(letters) and self.keys[0] in (letters, f"{letters}a")
 
     def distance(self, token_i: int) -> int:
-        """Return the distance from this mention to token `token_i` of the sentence, in tokens.
+        """Return the distance in tokens from this mention to the token with the index `token_i` in the same sentence.
 
         An adjacent token has the distance 1, and a token inside the mention has a distance of 0 or less.
         """
@@ -109,15 +124,25 @@ class Mention:
 
 
 def word_pattern(folded: str) -> re.Pattern[str]:
-    """Return a pattern that matches the words and values of a folded text (`quantities.fold`)."""
+    """Return the regular expression that matches the words and values of a text.
+
+    The text must be folded, which means lower-cased with `quantities.fold`.
+    """
     return compiled(WORDS["values"].pattern(folded))
 
 
 class Sentence:
-    """A sentence of a text, or a piece of a very long sentence.
+    """A sentence of a text, a row of a table, a record of JSON, or a piece of a very long sentence, split into tokens.
 
-    `text_i` is the index of the text that the sentence is from. `item_numbers` are the positions of digits in the
-    numbers of list items, which are not values.
+    A token is a word, or a value such as "3 May 2021". To split a text into sentences, use `read_sentences`.
+
+    Args:
+        text: The complete text.
+        folded: The same text, lower-cased with `quantities.fold`.
+        pattern: The regular expression for words and values (`word_pattern`).
+        span: The characters of the sentence in the text.
+        text_i: The index of the text among the texts of an index.
+        item_numbers: The positions of the digits of list numbers ("1."), which are not values.
     """
 
     def __init__(
@@ -138,18 +163,18 @@ class Sentence:
 
     @cached_property
     def tokens(self) -> tuple[Token, ...]:
-        """The words and values of the sentence, in order."""
+        """The words and values of the sentence, in order. A value such as "3 May 2021" is a single token."""
         matches = self._pattern.finditer(self._folded, self.span.start, self.span.end)
         return tuple(Token(Span(*match.span()), match[0]) for match in matches)
 
     def inside(self, span: Span) -> range:
-        """Return the indices of the tokens that share a character with `span`."""
+        """Return the indices of the tokens that overlap `span`."""
         first = bisect_right(self.tokens, span.start, key=lambda token: token.span.end)
         return range(first, bisect_left(self.tokens, span.end, lo=first, key=lambda token: token.span.start))
 
     @cached_property
     def positions(self) -> Mapping[str, Sequence[int]]:
-        """For each key, the indices of the tokens that support the key in another text."""
+        """The indices of the tokens that support each key in another text. A key is the stem of a word, or a value."""
         positions: defaultdict[str, list[int]] = defaultdict(list)
         for i, token in enumerate(self.tokens):
             for key in quantities.implies(token.form):
@@ -158,15 +183,21 @@ class Sentence:
 
     @cached_property
     def mentions(self) -> tuple[Mention, ...]:
-        """The values and names of the sentence, in order. The year and the month of a date follow the date."""
+        """The values and names of the sentence, in order.
+
+        After a date, its year and its month follow as further mentions.
+        """
         return tuple(self._mentions())
 
     def form(self, i: int) -> str:
-        """Return the form of token `i`, or "" if there is no such token."""
+        """Return token `i` in lower case, or "" if there is no such token."""
         return self.tokens[i].form if 0 <= i < len(self.tokens) else ""
 
     def counts(self, i: int) -> bool:
-        """Check whether token `i` may count something: a content word follows after a space ("120 patients")."""
+        """Check whether token `i` may be a number of things, as in "120 patients".
+
+        A content word must follow after a space.
+        """
         if i + 1 >= len(self.tokens) or not self.tokens[i + 1].keys:
             return False
         return self.text[self.tokens[i].span.end : self.tokens[i + 1].span.start] == " "
@@ -262,9 +293,14 @@ _LONG, _PIECE = 100, 50  # "sentences" of more than 100 words (tables, texts wit
 
 
 def read_sentences(text: str, text_i: int = 0) -> Iterator[tuple[Sentence, frozenset[str]]]:
-    """Split a text into sentences with words, and find the keys that each sentence supports in another text.
+    """Split a text into sentences, and pair each one with the keys that it supports in another text.
 
-    Each row of a table and each record of JSON is treated as a sentence. Very long sentences are cut into pieces.
+    A key is the stem of a word, or a value. Sentences without words are skipped. Each row of a table and each record of
+    JSON becomes a sentence, and very long sentences are split into pieces.
+
+    Args:
+        text: The text.
+        text_i: The index of the text, which is stored in its sentences.
     """
     folded = quantities.fold(text)
     pattern = word_pattern(folded)
@@ -314,9 +350,12 @@ _DIVIDERS = [
 
 @dataclass(frozen=True, slots=True)
 class WeightedWord:
-    """A word to look up in an index, with the position of its token, its key in the index, and its weight.
+    """A word of a query to a `SentenceIndex`, weighted by its rarity.
 
-    The key is None if the index does not have the word.
+    Attributes:
+        token_i: The index of its token in the sentence of the query.
+        key: Its key (stem or value) in the index. None if the index does not have the word.
+        weight: The weight, which is higher for words that occur in fewer sentences of the index.
     """
 
     token_i: int
@@ -324,12 +363,23 @@ class WeightedWord:
     weight: float
 
     def scaled(self, factor: float) -> WeightedWord:
-        """Return the same word with `factor` times its weight."""
+        """Return the same word with its weight multiplied by `factor`."""
         return WeightedWord(self.token_i, self.key, self.weight * factor)
 
 
 class SentenceIndex:
-    """An inverted index of the sentences of some texts, which maps each key to the sentences that support it."""
+    """An inverted index of the sentences of some texts, to find those that share words or values with a query.
+
+    A key is the stem of a word, or the canonical form of a value. Write `key in index` to check whether a sentence
+    supports a key.
+
+    Args:
+        texts: The texts, such as the sources of a case.
+
+    Attributes:
+        sentences: All sentences, in order. Methods refer to them by their index in this list.
+        keys: The keys that each sentence supports.
+    """
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
@@ -349,18 +399,18 @@ class SentenceIndex:
         return key in self._with_key
 
     def has_number(self, number: str) -> bool:
-        """Check whether a text has a number in these digits, whatever its unit and magnitude."""
+        """Check whether a text contains a number in exactly these digits, such as "1.2", with any unit or magnitude."""
         digits = re.compile(rf"(?<![0-9])(?<![0-9][.,]){re.escape(number)}(?![0-9]|[.,][0-9])")
         return any(number in text and digits.search(text) for text in self._texts)  # most texts do not have it
 
     def with_key(self, key: str) -> Sequence[int]:
-        """Return the indices of the sentences that support a key."""
+        """Return the indices of the sentences that support a key (the stem of a word, or a value)."""
         return self._with_key.get(key, ())
 
     def weighted(self, sentence: Sentence) -> list[WeightedWord]:
-        """Weight the words of a sentence from another text.
+        """Weight the words of a sentence from another text, to use it as a query.
 
-        Rare words have a higher weight, and stop words are left out.
+        Words that are rare in the index have a higher weight. Stop words and list numbers are skipped.
         """
         weighted = []
         for i, token in enumerate(sentence.tokens):
@@ -372,7 +422,7 @@ class SentenceIndex:
         return weighted
 
     def proportion(self, sentence_i: int, words: Sequence[WeightedWord]) -> float:
-        """Compute the weighted share of `words` that a sentence has, in [0, 1]."""
+        """Compute the proportion of the words of a query that a sentence of the index has, by weight, in [0, 1]."""
         total = sum(word.weight for word in words) or 1.0
         return min(1.0, sum(word.weight for word in words if word.key in self.keys[sentence_i]) / total)
 
@@ -397,10 +447,10 @@ class SentenceIndex:
         return [(i, min(1.0, -score / total)) for score, i in ranked]
 
     def closeness(self, sentence_i: int, words: Sequence[WeightedWord]) -> float:
-        """Compute the score in [0, 1] by which `closest` ranks a sentence.
+        """Compute the score by which `closest` ranks a sentence of the index for a query, in [0, 1].
 
-        The score is the weighted share of `words` that the sentence has, reduced if the sentence is longer than the
-        mean.
+        The score is the proportion of `words` that the sentence has, by weight, reduced if the sentence is longer than
+        the mean.
         """
         shared = {word.key: word.weight for word in words if word.key in self.keys[sentence_i]}
         total = sum(word.weight for word in words) or 1.0
@@ -409,8 +459,8 @@ class SentenceIndex:
 
 @lru_cache(maxsize=4)
 def index_of(texts: tuple[str, ...]) -> SentenceIndex:
-    """Build the index of some texts.
+    """Build the index of some texts, or return a cached one.
 
-    The last four indices are cached, because cases share sources and each source is read several times.
+    The last four indices are cached, because cases share sources, and several rules use the index of the same source.
     """
     return SentenceIndex(texts)

@@ -1,4 +1,4 @@
-"""Tell which words of an English text are names, from capital letters and a list of common words.
+"""Classify words of an English text as names or not, by capital letters and a list of common words.
 
 This does not need a model.
 """

@@ -1,11 +1,12 @@
-"""Read numbers, dates, times, quantities, money and acronyms as values, so that "1.2 thousand" equals "1,200".
+"""Parse numbers, dates, times, quantities, money and acronyms as values, so that "1.2 thousand" equals "1,200".
 
-The reader takes lower-case English text and uses regular expressions and tables. It ignores the context of a value,
+The parser takes lower-case English text and uses regular expressions and tables. It ignores the context of a value,
 except that a number in JSON or settings may have its unit at the end of its key ("price_eur": 40).
 
-A value is treated as one word and compared as a whole, so "1,200" is never found in "1" and "200". A value *implies*
-everything that it supports in another text: "3 may 2021" implies "may 2021", "may" and "2021", and "5 km" implies the
-number 5, but not the other way round.
+A value is treated as one word and compared as one, so "1,200" is never found in "1" and "200". Values are compared by
+keys, which are canonical forms such as "n:1200", "q:length:5000" (5 km) or "d:2021-5-3". The key of any other word is
+its stem. A value *implies* all keys that it supports in another text: "3 may 2021" implies "may 2021", "may" and
+"2021", and "5 km" implies the number 5, but not the other way round.
 
 All comparisons of values in the package use `keys` and `implies`. You can find examples in `tests/value_pairs.py`.
 """
@@ -224,7 +225,7 @@ PATTERN = rf"(?=[0-9{_SYMBOLS}#.−–-]|{_OPENING}|[a-z]\.[a-z]|(?<=[_\"'])[a-z
 
 
 def fold(text: str) -> str:
-    """Lower-case `text`, and convert full-width forms and the digits of every script to ASCII.
+    """Lower-case `text`, and convert full-width forms and the digits of every script to ASCII, for matching `PATTERN`.
 
     Thin spaces become no-break spaces. Every character keeps its position.
 
@@ -249,23 +250,30 @@ def _digits() -> dict[int, str]:
 
 
 def keys(word: str) -> tuple[str, ...]:
-    """Return the keys under which to look up `word` in another text, best key first.
+    """Return the keys under which to look up a word or value in another text, best key first.
 
-    The word is a match of `PATTERN` or a plain word. A stop word has no keys.
+    A key is the stem of a word, or the canonical form of a value, such as "q:length:5000" for "5 km". The other text
+    supports the word if one of its words `implies` one of the keys. A stop word has no keys.
+
+    Args:
+        word: A value (a match of `PATTERN`) or a plain word, in lower case.
     """
     return _read(word)[0]
 
 
 def implies(word: str) -> tuple[str, ...]:
-    """Return all keys that `word` supports in another text. A stop word supports none."""
+    """Return all keys that a word or value supports in another text (see `keys`).
+
+    For example, "5 km" supports the length and the number 5. A stop word supports none.
+    """
     return _read(word)[1]
 
 
 def ends(word: str) -> tuple[str, ...]:
-    """Split a range such as "3 to 5 km" into the keys of its two ends.
+    """Return the keys of the two ends of a range in words, such as "3 to 5 km".
 
-    This is useful because another text may state the ends separately. The result is empty for ranges with a dash, and
-    for any other word.
+    `CompoundMatches` uses this, because another text may state the ends separately. The result is empty for ranges with
+    a dash, and for any other word.
 
     >>> ends("1901 to 1911"), ends("3 to 5 km"), ends("1901-1911")
     (('n:1901', 'n:1911'), ('q:length:3000', 'q:length:5000'), ())
@@ -287,9 +295,11 @@ def is_value(word: str) -> bool:
 
 
 def keyed(word: str) -> tuple[int, str]:
-    """Return the position of the number in a value that stands with its key, and the unit that the key names.
+    """Parse a number from JSON or settings that is matched together with its field name, such as `price_eur": 40`.
 
-    The unit of an amount of money is "" if the key does not name the currency. For any other word, return (0, "").
+    Returns:
+        The position of the number in `word`, and the unit that the field name ends in. The unit of an amount of money
+        is "" if the name does not say the currency. For any other word, the result is (0, "").
 
     >>> keyed('duration_ms": 1500'[9:]), keyed('price": 40'), keyed("1500 ms")
     ((5, 'ms'), (8, ''), (0, ''))
@@ -309,7 +319,7 @@ def numeral(word: str) -> int:
 
 
 def in_sentence(word: str) -> str:
-    """Rewrite a value or time stamp from a record as a sentence would state it, without note marks.
+    """Rewrite a value from JSON, settings or a time stamp as a sentence would write it, without note marks.
 
     >>> in_sentence('eur": 40'), in_sentence('price": 40'), in_sentence("T19:05:00Z"), in_sentence("330¹ m")
     ('40 eur', '40', '19:05', '330 m')

@@ -17,7 +17,7 @@ class Recent(Generic[K, V]):
     Args:
         most: The maximum total size of all values, in the unit of the sizes passed to `get`. The latest value is kept
             even if it is larger.
-        count: The maximum number of values. It bounds the memory, because even the values of short texts take
+        count: The maximum number of values. It limits the memory, because even the values of short texts take
             kilobytes.
 
     >>> lengths: Recent[str, int] = Recent(most=10)
@@ -37,7 +37,13 @@ class Recent(Generic[K, V]):
         return len(self._values)
 
     def get(self, key: K, size: int, make: Callable[[], V]) -> V:
-        """Return the value of `key`. If the value is missing, call `make` and keep the result with the given `size`."""
+        """Return the cached value of `key`, or compute and cache it.
+
+        Args:
+            key: The key.
+            size: The size of the value, such as the length of its text. It counts towards the maximum total size.
+            make: A function that computes the value if it is not cached.
+        """
         with self._lock:
             entry = self._values.get(key)
             if entry is not None:

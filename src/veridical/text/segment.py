@@ -83,7 +83,9 @@ def words(text: str) -> list[Span]:
 
 
 def word_forms(text: str) -> list[str]:
-    """Return the words of `text` as strings. For a long text, this is several times faster than `words`.
+    """Return the words of `text` as strings instead of spans (`words`).
+
+    For a long text, this is several times faster.
 
     >>> word_forms("Don't pay 1,200.50 to O'Neil.")
     ["Don't", 'pay', '1,200.50', 'to', "O'Neil"]
@@ -92,7 +94,7 @@ def word_forms(text: str) -> list[str]:
 
 
 def has_words(text: str) -> bool:
-    """Check whether `text` contains a word. The text is read only up to its first word.
+    """Check whether `text` contains a letter or digit, and so a word. The search stops at the first one.
 
     >>> has_words("… _ 7"), has_words("…!")
     (True, False)
@@ -162,7 +164,7 @@ _HEADING = re.compile(r"\s*+(?:\#{1,6}\s|(?P<bold>\*\*|__)(?:(?!(?P=bold)).)++(?
 
 
 def sentences(text: str) -> list[Span]:
-    """Split `text` into sentences, in order. Only the white space around them is left out.
+    """Split `text` into sentences, in order. Together they cover all of the text except the white space around them.
 
     A heading or list item begins a new sentence, and the last sentence needs no full stop. Closing quotation marks,
     brackets, reference marks ("[3]") and emoji right after a full stop are part of the sentence. The sentences of

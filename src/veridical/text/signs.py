@@ -1,7 +1,8 @@
-"""Read the punctuation and symbols between the words of a text, such as "<", "-" before a number, "++", "✓" and "$".
+"""Parse the punctuation and symbols between the words of a text, such as "<", "-" before a number, "++", "✓" and "$".
 
-Use this module to tell whether two texts have the same words but different symbols between them. Differences in
-typography are ignored: dashes, quotation marks, full-width forms, soft hyphens, Markdown, and "<=" for "≤".
+The module detects whether two texts have the same words but different symbols between them. The symbols between two
+words form a gap. Differences in typography are ignored: dashes, quotation marks, full-width forms, soft hyphens,
+Markdown, and "<=" for "≤".
 """
 
 from __future__ import annotations
@@ -171,7 +172,10 @@ def _gap(gap: str, before: bool, after: bool, before_number: bool, after_number:
 class SignedText:
     """Splits a text into its words and the punctuation and symbols between them, so that two texts can be compared.
 
-    The methods return spans of the original text.
+    Words are referred to by their index, `i`. The methods return spans of the original text.
+
+    Args:
+        given: The original text.
 
     Attributes:
         text: The text after normalising its typography, for example its dashes and quotation marks.
@@ -185,34 +189,39 @@ class SignedText:
 
     @cached_property
     def words(self) -> list[Span]:
-        """The spans of the words in `text`."""
+        """The spans of the words in `text`, the text with normalised typography."""
         return words(self.text)
 
     def word(self, i: int) -> str:
-        """Return word `i` as it is written, or "" if there is no such word."""
+        """Return word `i` as written, or "" if there is no such word."""
         return self.words[i].of(self.text) if 0 <= i < len(self.words) else ""
 
     def gap(self, i: int) -> Gap:
-        """Return the symbols before word `i`.
+        """Return the symbols between word `i` and the word before it.
 
-        To get the symbols at the end of the text, pass the index after the last word.
+        To get the symbols at the end of the text, pass the number of words.
         """
         return _gap(*self._around(i))
 
     def span(self, first: int, last: int) -> Span:
-        """Return the span from word `first` to word `last`."""
+        """Return the span of the original text from word `first` to word `last`, both included."""
         return self._given(self.words[first].start, self.words[last].end)
 
     def signs(self, i: int, part: str) -> Span | None:
-        """Find the span of the symbols before word `i` that form one part of its `Gap`, or None if there are none."""
+        """Return the span of the symbols before word `i` that belong to one field of its `Gap`, such as "operator".
+
+        Return None if there are no such symbols.
+        """
         found = [(start, end) for each, _, start, end in _occurrences(*self._around(i)) if each == part]
         offset = self.words[i - 1].end if i else -1
         return self._given(found[0][0] + offset, found[-1][1] + offset) if found else None
 
     def occurrences(self, forms: Sequence[str], most: int = 100) -> Iterator[int]:
-        """Find where the sequence of words `forms` begins, as indices of words.
+        """Yield the index of the first word of each occurrence of a sequence of words.
 
-        The search ends after `most` indices.
+        Args:
+            forms: The sequence to search for, in lower case.
+            most: At most this many occurrences are returned.
         """
         wanted = f" {' '.join(forms)} "
         at = i = 0
@@ -246,7 +255,7 @@ _read: Recent[str, SignedText] = Recent(most=2_000_000)
 
 
 def signed(text: str) -> SignedText:
-    """Split a text into its words and the symbols between them. The results for recent texts are cached."""
+    """Return a text as a `SignedText`: its words and the symbols between them. Recent results are cached."""
     return _read.get(text, len(text), lambda: SignedText(text))
 
 
@@ -257,10 +266,10 @@ _CODE = re.compile(r"[A-Z][A-Za-z]?|[A-Z]{1,4}|[A-Z][A-Za-z]?[0-9]")  # "C" of "
 
 
 def contradicts(gap: Gap, other_gap: Gap, before: str, after: str) -> str | None:
-    """Check whether two texts contradict each other in the symbols between two words that both texts have.
+    """Check whether two texts contradict each other in the symbols between the same two words.
 
-    If only one of the texts has a symbol there, the texts contradict each other only if the word means something else
-    without the symbol.
+    If only one of the texts has a symbol there, this is a contradiction only if the word means something else without
+    the symbol ("20" for "-20").
 
     Args:
         gap: The symbols in one text.
@@ -269,7 +278,7 @@ def contradicts(gap: Gap, other_gap: Gap, before: str, after: str) -> str | None
         after: The word after the symbols, as written.
 
     Returns:
-        The name of the contradicting part of `Gap`, such as "operator", or None if there is no contradiction.
+        The name of the field of `Gap` in which they contradict each other, such as "operator". None if they do not.
     """
     if gap == other_gap:
         return None

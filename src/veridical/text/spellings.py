@@ -19,9 +19,9 @@ _MOST = 64  # pairs with the same beginnings that an abbreviation is compared wi
 
 
 def adjacent_words(text: str, known: Container[str]) -> Iterator[tuple[str, str]]:
-    """Find pairs of neighbouring words in `text` that are both in `known`.
+    """Yield the pairs of adjacent words in `text` that are both in `known`, such as "co" and "operate" in "co-operate".
 
-    Only a hyphen or a space may lie between the two words.
+    Only a hyphen or a space may separate the two words.
     """
     for (a, end, _), (b, _, start) in pairwise((m[0], m.end(), m.start()) for m in _LETTER_RUN.finditer(text)):
         if start == end + 1 and text[end] in _JOINS and a in known and b in known:
@@ -29,7 +29,10 @@ def adjacent_words(text: str, known: Container[str]) -> Iterator[tuple[str, str]
 
 
 class WordPairs:
-    """Indexes the pairs of neighbouring words in a text that are separated by a single character."""
+    """Indexes the pairs of adjacent words in a text, to find words that another text spells differently.
+
+    The two words must be separated by a single character.
+    """
 
     __slots__ = ("_alike", "_starts")
 
@@ -64,7 +67,7 @@ class WordPairs:
                 yield a, b, start
 
     def abbreviation(self, a: str, b: str) -> Span | None:
-        """Find the span of a two-word name in the text that the words `a b` abbreviate, or None if there is none.
+        """Find a two-word name in the text that the words `a b` abbreviate, and return its span, or None.
 
         The name in the text may also be the shorter one, which abbreviates `a b`.
 

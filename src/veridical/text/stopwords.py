@@ -1,7 +1,7 @@
 """The 198 English stop words of NLTK's corpus (2024 data), which the word-overlap detector ignores.
 
-The list goes back to Porter's list (Snowball). It contains contractions as a whole, and the fragments that remain when
-they are split at the apostrophe ("don", "t").
+The list goes back to Porter's list (Snowball). It contains complete contractions ("don't"), and the fragments that
+result from splitting them at the apostrophe ("don", "t").
 """
 
 from __future__ import annotations

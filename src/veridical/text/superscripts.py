@@ -1,4 +1,7 @@
-"""Tell the kinds of superscript text apart: powers and units (10⁶, m²), ordinals (1st), and note marks."""
+"""Distinguish the kinds of superscript text: powers and units (10⁶, m²), ordinals (1st), and note marks (the tower²).
+
+A note mark is a number or symbol that refers to a footnote.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,14 @@ _BASE = re.compile(
 
 
 def is_note_mark(before: str, text: str) -> bool:
-    """Check whether superscript text right after `before` is a note mark.
+    """Check whether superscript text refers to a footnote, or is a power instead.
 
     A number after punctuation, a word or another number is a note mark. After 10, 2, a closing bracket, or a unit or
     variable of at most three letters, the number is a power.
+
+    Args:
+        before: The text before the superscript.
+        text: The superscript text.
 
     >>> [is_note_mark(*each) for each in (("It is 330", "1"), ("It has 10", "6"), ("the tower", "2"), ("1", "st"))]
     [True, False, True, False]
@@ -31,9 +38,13 @@ def is_note_mark(before: str, text: str) -> bool:
 
 
 def raised(before: str, text: str) -> str:
-    """Convert superscript text right after `before` to plain text.
+    """Convert superscript text to plain text, for example when HTML is converted.
 
-    Powers are written with superscript digits, and note marks are removed.
+    Powers are written with superscript digits, and note marks (references to footnotes) are removed.
+
+    Args:
+        before: The text before the superscript.
+        text: The superscript text.
 
     >>> raised("It has 10", "6"), raised("25 m", "2"), raised("5 s", "-1"), raised("the 21", "st"), raised("330", "1")
     ('⁶', '²', '⁻¹', 'st', '')
@@ -45,7 +56,7 @@ def raised(before: str, text: str) -> str:
 
 
 def without_mark(word: str) -> str:
-    """Remove the note mark at the end of a word of a plain text.
+    """Remove the note mark, a superscript reference to a footnote, at the end of a word of plain text.
 
     >>> without_mark("tower²"), without_mark("330¹"), without_mark("m²"), without_mark("10⁶")
     ('tower', '330', 'm²', '10⁶')

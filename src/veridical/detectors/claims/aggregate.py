@@ -46,16 +46,18 @@ def aggregate_claims(
     other_verdicts: Sequence[Verdict] = (),
     score: Callable[[Sequence[float]], float] = any_false,
 ) -> Judgement:
-    """Make a judgement with a verdict for each judged claim, and a score for the whole response.
+    """Build the judgement of a response from the results of its claims, with a verdict for each and one overall score.
 
-    Claims without a score and sentences without a claim are left unjudged. A note says how many there are, and why.
+    Claims without a score, and sentences without a claim, count as not judged. Notes say how many claims have no score,
+    and why.
 
     Args:
         case: The case that was checked.
         by: The name of the detector.
         results: Each claim with its result. Each claim must have exactly one span.
         split: How the response was split into claims. Only the unchecked sentences and the notes are used.
-        other_verdicts: More verdicts for the judgement. They do not count in the response's score.
+        other_verdicts: More verdicts for the judgement, such as those on citations. They do not affect the response's
+            score.
         score: A function that computes the response's score from the scores of the claims.
     """
     verdicts: list[Verdict] = []
@@ -101,19 +103,19 @@ def _notes(results: Sequence[ClaimResult]) -> Iterator[str]:
 
 
 def sentences_to_cover(case: Case) -> list[tuple[Source, Span]]:
-    """Return the sentences of the sources with `must_cover`."""
+    """Return each sentence of the sources with `must_cover`, paired with its source."""
     return [(source, span) for source in case.sources if source.must_cover for span in statements(source.text)]
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How completely a response covers the sources that it must cover.
+    """How completely a response covers the sources with `must_cover`.
 
     Attributes:
         omission: 1 minus the mean P(covered) of the perspective with the lowest mean, in [0, 1]. None if coverage could
-            not be judged.
-        omissions: The findings, one for each judged sentence of the sources.
-        judged_sources: The parts of the sources that were judged. None means all sources.
+            not be judged. A perspective is a group of sources for the same side (`Source.perspective`).
+        omissions: The omission scores, one for each judged sentence of the sources.
+        judged_sources: The spans of the sources that were judged. None if all of them were judged.
         notes: A note if some sentences were not judged.
     """
 
@@ -124,10 +126,10 @@ class Coverage:
 
 
 def aggregate_coverage(case: Case, to_cover: Sequence[tuple[Source, Span]], results: Sequence[ClaimResult]) -> Coverage:
-    """Compute how much a response leaves out, from checks of each source sentence against the response.
+    """Compute how much a response omits, from the results of checking each source sentence against the response.
 
-    If any sentence could not be judged, the coverage has no score. For a source with such a sentence, only sentences
-    that are clearly left out (score 1) are reported, and its other sentences count as unjudged.
+    If a sentence could not be judged, there is no overall score. The source of this sentence then gets omissions only
+    for sentences that are certainly omitted (score 1), and its other sentences count as not judged.
 
     Args:
         case: The case that was checked.

@@ -18,7 +18,7 @@ from veridical.text.segment import has_words
 
 
 def remove_spans(text: str, spans: Sequence[Span]) -> str:
-    """Remove the characters in `spans` from a text, and the spaces that would be left over.
+    """Remove the characters in `spans` from a text, and the white space that would remain around them.
 
     >>> remove_spans("Ling (2009) agrees [3].", [Span(5, 11), Span(19, 22)])
     'Ling agrees.'
@@ -29,14 +29,14 @@ def remove_spans(text: str, spans: Sequence[Span]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CitationPolicy:
-    """Says how citations are used: a claim with citations is checked only against the sources that it cites.
+    """How `Verify` uses citations: a claim with citations is checked only against the sources that it cites.
 
     Attributes:
-        uncited: How to treat a claim without citations. "skip" leaves it unjudged (George and Stuhlmüller 2023, §3.2),
-            and "all" checks it against all sources.
-        missing: Whether to report claims without a citation as errors (`MISSING`).
-        each: Whether to also check each cited source alone, to find citations of sources that do not support the claim
-            (`WRONG`). If a claim is supported only by several sources together, its citations are reported, too.
+        uncited: What to do with a claim without citations. "skip" leaves it unjudged (George and Stuhlmüller 2023,
+            §3.2), and "all" checks it against all sources.
+        missing: If true, claims without a citation are reported as errors (`MISSING`).
+        each: If true, each cited source is also checked alone, to find citations of sources that do not support the
+            claim (`WRONG`). If a claim is supported only by several sources together, its citations are reported, too.
     """
 
     uncited: Literal["skip", "all"] = "skip"
@@ -70,7 +70,13 @@ class CitationPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ResponseCitations:
-    """The citations of one response, each with the ids of its sources. A citation may match no source."""
+    """The citations of one response, and lookups for the citations of a claim.
+
+    Attributes:
+        case: The case with the response.
+        citations: Each citation with the ids of the sources that it refers to. There may be no such source.
+        sentences: The sentences of the response, each with the footnote marks that follow it.
+    """
 
     case: Case
     citations: tuple[tuple[Citation, tuple[str, ...]], ...]
@@ -78,7 +84,7 @@ class ResponseCitations:
 
     @classmethod
     def of_case(cls, case: Case) -> Self:
-        """Find the citations of the case's response. Uncertain citations that refer to no source are left out."""
+        """Find the citations of the case's response. Uncertain citations that refer to no source are skipped."""
         notes = footnotes(case.response)
         pairs = [
             (citation, tuple(resolve_citation(citation, case.sources, notes)))
@@ -88,9 +94,10 @@ class ResponseCitations:
         return cls(case, citations, tuple(statements(case.response, cited=True)))
 
     def in_claim(self, claim: Claim) -> list[tuple[Citation, tuple[str, ...]]]:
-        """Return the citations inside the spans of a claim.
+        """Return the citations of a claim, each with the ids of its sources.
 
-        If there are none, return the citations in the sentences that the claim overlaps.
+        These are the citations inside the spans of the claim. If there are none, they are the citations in the
+        sentences that the claim overlaps.
         """
         claim_sentences = [s for s in self.sentences if any(s.overlaps(span) for span in claim.spans)]
         for spans in (claim.spans, claim_sentences):
@@ -105,16 +112,19 @@ class ResponseCitations:
         return tuple(source for source in self.case.sources if source.id in cited)
 
     def links(self, claim: Claim) -> list[tuple[Span, str]]:
-        """Return each citation in the claim with the id of each of its sources, without repetitions."""
+        """Return the citations of a claim as pairs: the span of the citation, and the id of a source that it refers to.
+
+        Repeated pairs are returned only once.
+        """
         return list(dict.fromkeys((citation.span, id) for citation, ids in self.in_claim(claim) for id in ids))
 
     def dangling(self) -> list[Verdict]:
-        """Return a verdict with score 1 on each citation that refers to no source."""
+        """Return a verdict with score 1 for each citation that refers to no source."""
         reason = "no source is cited so"
         return [Verdict(citation.span, 1.0, DANGLING, reason=reason) for citation, ids in self.citations if not ids]
 
     def without_citations(self, claim: Claim) -> str:
-        """Return the text of the claim without its citations, or "" if no word is left."""
+        """Return the text of the claim without its citations, or "" if no words remain."""
         citations = [citation for citation, _ in self.in_claim(claim)]
         (span,) = claim.spans
         if claim.text != span.of(self.case.response):  # the claim is worded differently from the response

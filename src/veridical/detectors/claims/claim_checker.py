@@ -23,10 +23,14 @@ from veridical.text.quantities import fold, is_value
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question to a claim checker: do these sources support this claim?
+    """A claim to check, with the sources that may support it.
 
-    `case_id` is the id of the case that the claim comes from. If `strict_values` is set, one unsupported number, date
-    or name is enough to make the claim unsupported. This matters for checkers that count words.
+    Attributes:
+        case_id: The id of the case that the claim comes from.
+        claim: The text of the claim.
+        sources: The sources to check it against.
+        strict_values: If true, one unsupported number, date or name is enough to make the claim unsupported. This
+            matters for checkers that count words.
     """
 
     case_id: str
@@ -45,10 +49,11 @@ class ClaimResult:
         evidence: The source spans that support or contradict the claim.
         unjudged: The spans of the claim that the checker could not judge.
         correction: A version of the claim that the sources support.
-        usage: The tokens and calls that the check took.
-        no_logprobs: Whether the score is only 0 or 1 because the model gave no log-probabilities.
-        unsupported_quotes: How many quotes in the reasoning are neither in a source nor in the claim.
-        label: The kind of error, if the checker distinguishes kinds (`Verdict.label`).
+        usage: The model calls and tokens that the check took.
+        no_logprobs: If true, the score is only 0 or 1 because the model gave no log-probabilities.
+        unsupported_quotes: The number of quotes in the model's reasoning that occur neither in a source nor in the
+            claim.
+        label: The kind of error, such as "contradiction", if the checker distinguishes kinds (`Verdict.label`).
     """
 
     score: float | None
@@ -63,9 +68,12 @@ class ClaimResult:
 
 
 class ClaimChecker(Protocol):
-    """Checks claims against sources.
+    """The protocol of objects that check claims against sources, such as `LLMChecker` and `DetectorChecker`.
 
-    Set `reads_citations` if the checker can handle claims with citations, such as "Ling (2009) found …".
+    Attributes:
+        name: The name of the checker, which becomes part of the detector's name.
+        reads_citations: If true, claims may contain citations, such as "Ling (2009) found …". If false, citations are
+            removed from the claims first.
     """
 
     name: str
@@ -81,9 +89,9 @@ class DetectorChecker:
 
     The score of the claim is the score of this response, or of its worst span if the response has no score.
 
-    Word overlap can miss a single wrong number in a long claim. With this detector, a claim whose question sets
-    `strict_values` scores 1 as soon as it has a number, date, quantity or name that no source has. These values are
-    compared in the same way as in `overlap:values`.
+    The detector `overlap` can miss a single wrong number in a long claim. Therefore, if the detector is `overlap` and a
+    question sets `strict_values`, the claim scores 1 as soon as it has a number, date, quantity or name that no source
+    has. These values are compared in the same way as in `overlap:values`.
     """
 
     reads_citations = False
@@ -93,7 +101,7 @@ class DetectorChecker:
         self.name = detector.name
 
     def check(self, questions: Sequence[Question]) -> list[ClaimResult]:
-        """Judge each claim as a response to its sources."""
+        """Judge each claim as if it were a response to the sources in its question."""
         cases = [Case(f"{q.case_id}#{i}", q.claim, q.sources) for i, q in enumerate(questions)]
         judgements = judge(self.detector, cases)
         results = [_result(case, judgement) for case, judgement in zip(cases, judgements, strict=True)]

@@ -1,8 +1,8 @@
 """Split a response into claims with their spans, either by sentence or by asking a model for a list.
 
 Both ways follow George and Stuhlmüller 2023 (§3.2 for sentences, §2.2 with A.1.1 for a model's list). Each claim in a
-list is searched for in the response: first verbatim, then approximately, and finally as the sentence that shares the
-most words with it. Sentences without a claim are reported as unchecked.
+list is located in the response: first verbatim, then approximately, and finally as the sentence that shares the most
+words with it. Sentences without a claim are reported as unchecked.
 """
 
 from __future__ import annotations
@@ -29,7 +29,14 @@ MIN_SIMILARITY = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The claims of one response, in order. `unchecked` contains the sentences without a claim."""
+    """The claims of one response.
+
+    Attributes:
+        claims: The claims, in the order of the response.
+        unchecked: The sentences of the response that no claim covers.
+        notes: Notes for the judgement, such as that the model's list could not be parsed.
+        usage: The model calls and tokens that splitting took. None without a model.
+    """
 
     claims: tuple[Claim, ...]
     unchecked: tuple[Span, ...] = ()
@@ -38,19 +45,19 @@ class Claims:
 
 
 def sentence_claims(text: str, *, cited: bool = False) -> Claims:
-    """Turn each sentence from `claim_sentences` into a claim.
+    """Split a text into claims: each sentence that makes a claim (`claim_sentences`) becomes one.
 
-    The text of a claim is verbatim, except that spaces replace markup.
+    The text of a claim is verbatim, except that spaces replace markup. For `cited`, see `claim_sentences`.
     """
     plain = without_markup(blanked(text, tagged_marks(text)))
     return Claims(tuple(Claim(span.of(plain), (span,)) for span in claim_sentences(text, cited=cited)))
 
 
 def claim_sentences(text: str, *, cited: bool = False) -> list[Span]:
-    """Find the sentences of a response that make a claim (see `text.framing`), without the markup around them.
+    """Find the sentences of a response that make a claim, without greetings and other framing (`text.framing`).
 
-    If `cited` is set, sentences that only give a citation are returned, too, and a footnote mark is treated as part of
-    the sentence before it.
+    Markup around the sentences is not part of their spans. If `cited` is set, sentences that consist only of a citation
+    are returned, too, and a footnote mark is part of the sentence before it.
     """
     claimed = without_framing(text, (), with_citations=cited)
     return [span for span in statements(without_markup(text), cited=cited) if has_words(span.of(claimed))]
@@ -59,7 +66,8 @@ def claim_sentences(text: str, *, cited: bool = False) -> list[Span]:
 def split_by_model(model: ChatModel, cases: Sequence[Case], *, cited: bool = False) -> list[Claims]:
     """Ask a chat model to list the claims of each case.
 
-    If its reply cannot be read, the sentences of the response are used as claims, and a note says so.
+    If its reply cannot be parsed, the sentences of the response become the claims, and a note says so. For `cited`, see
+    `claim_sentences`.
     """
     split_claims = prompt("split_claims")
     requests = [
@@ -91,7 +99,10 @@ def split_by_model(model: ChatModel, cases: Sequence[Case], *, cited: bool = Fal
 
 
 def nothing_to_check(case: Case) -> str | None:
-    """Return the reason why no claim of the case can be checked, or None if one can be checked."""
+    """Return the reason why no claim of the case can be checked, or None if at least one can be checked.
+
+    For example, the response makes no claim, or there are no sources.
+    """
     if not claim_sentences(case.response):
         return NO_CLAIM if has_words(case.response) else "the response has no words"
     if not case.sources:
@@ -102,7 +113,9 @@ def nothing_to_check(case: Case) -> str | None:
 def align_claims(text: str, claims: Sequence[str], sentences: Sequence[Span]) -> Claims:
     """Find the span of each claim in the response.
 
-    A claim that shares no content word with any sentence is left out, with a note.
+    A claim that is worded differently from the response gets the span of the sentence that shares the most words with
+    it. A claim that shares no content word with any sentence is skipped. Notes say how many claims were worded
+    differently or skipped.
 
     Args:
         text: The response.

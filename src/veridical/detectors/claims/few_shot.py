@@ -17,7 +17,14 @@ _BUILTIN = "builtin"
 
 @dataclass(frozen=True, slots=True)
 class FewShotExample:
-    """A document, a claim (or a whole response) about it, and the right answer."""
+    """A solved example to show in a prompt: a document, a claim about it, and the right answer.
+
+    Attributes:
+        document: The text of the sources.
+        claim: The claim, or a complete response.
+        supported: The right answer: whether the document supports the claim.
+        reasoning: The reasoning that leads to the answer, for prompts that ask for it.
+    """
 
     document: str
     claim: str
@@ -26,7 +33,13 @@ class FewShotExample:
 
 
 def require_few_shot(name: str, examples: Sequence[FewShotExample], count: int) -> None:
-    """Raise `InputError` if the detector `name` still lacks few-shot examples from labelled data."""
+    """Raise `InputError` if a detector has fewer few-shot examples than it needs, because `fit` was not called.
+
+    Args:
+        name: The name of the detector, for the message.
+        examples: The examples that it has.
+        count: The number of examples that it needs.
+    """
     if len(examples) < count:
         raise InputError(
             f"{name} needs {count} few-shot examples from labelled data", hint="bench --fit, or few_shot=FILE"
@@ -34,10 +47,10 @@ def require_few_shot(name: str, examples: Sequence[FewShotExample], count: int) 
 
 
 def answered_examples(examples: Sequence[FewShotExample], label: str, *, reasoning: bool) -> list[tuple[str, str, str]]:
-    """Return the document, the claim and the answer of each example.
+    """Convert few-shot examples into (document, claim, answer) texts for `chat_messages`.
 
-    With `reasoning`, an answer consists of the reasoning and a last line such as "Supported: Yes" for the label
-    "Supported".
+    The answer is "Yes" or "No". With `reasoning`, it consists of the reasoning and a last line such as "Supported:
+    Yes", where "Supported" is the `label`.
     """
     answers = ["Yes" if example.supported else "No" for example in examples]
     if reasoning:
@@ -46,10 +59,10 @@ def answered_examples(examples: Sequence[FewShotExample], label: str, *, reasoni
 
 
 def few_shot_option(text: str) -> int | tuple[FewShotExample, ...]:
-    """Parse the option `few_shot=` of a spec.
+    """Parse the option `few_shot=` of a spec, and return the examples or their number.
 
-    Its value can be a file, `builtin` for the examples in the package, or the number of examples to draw from labelled
-    data.
+    The value can be a file of examples, `builtin` for the examples in the package, or the number of examples to draw
+    from labelled data.
     """
     if text.isascii() and text.isdecimal() and int(text) > 0:
         return int(text)
@@ -84,7 +97,7 @@ def draw_few_shot(examples: Sequence[Example], n: int) -> tuple[FewShotExample, 
     """Draw `n` few-shot examples from labelled data, alternating between supported and unsupported.
 
     The shortest examples are used, because every prompt repeats their documents. A document is used at most once per
-    label. You always get the same examples from the same data.
+    label. The result is deterministic.
 
     Raises:
         InputError: There are too few examples.

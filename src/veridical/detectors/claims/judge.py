@@ -112,7 +112,10 @@ class Judge:
         )
 
     def fit(self, examples: Sequence[Example]) -> Judge:
-        """Return this judge with the few-shot examples that it needs, drawn from `examples` (`draw_few_shot`)."""
+        """Return a judge with the few-shot examples that it needs, drawn from `examples` (`draw_few_shot`).
+
+        If it needs no more examples, the judge itself is returned.
+        """
         if len(self.few_shot) == self.n_few_shot:
             return self
         fitted = copy(self)
@@ -120,7 +123,7 @@ class Judge:
         return fitted
 
     def fingerprint(self) -> dict[str, Any]:
-        """Identify everything that the scores depend on: model, method, prompts, few-shot examples."""
+        """Return everything that the scores depend on: model, server, method, prompts and few-shot examples."""
         examples = [astuple(each) for each in self.few_shot] or self.n_few_shot
         return {
             "model": self.model.name,

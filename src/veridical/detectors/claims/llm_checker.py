@@ -1,4 +1,4 @@
-"""Ask a chat model whether sources support a claim, and read its answer.
+"""Ask a chat model whether sources support a claim, and parse its answer.
 
 The methods follow George and Stuhlmüller 2023: the probability of Yes (§2.2, A.1.2), reasoning with quotes (A.1.3), or
 a critique with a revised claim (A.3.1).
@@ -42,16 +42,16 @@ def chat_messages(
     answered: Sequence[tuple[str, str, str]] = (),
     **text: str,
 ) -> tuple[Message, ...]:
-    """Build the messages that ask about a document, with the few-shot examples first.
+    """Build the messages that ask a question about a document, with the few-shot examples first.
 
     Each question begins with the document, always in the same form, so that a server with a prefix cache can reuse the
     document for all claims.
 
     Args:
-        prompts: The prompt that contains the document, and the prompt that asks.
+        prompts: The prompt template for the document, and the one for the question.
         document: The sources as text.
         answered: The few-shot examples, each as document, claim and answer.
-        text: The text for the second prompt's placeholder, by the name of the placeholder.
+        text: The claim or response to insert into the question, by the name of its placeholder.
     """
     document_prompt, question_prompt = prompts
     (placeholder,) = text
@@ -122,7 +122,7 @@ class LLMChecker:
         )
 
     def with_few_shot(self, examples: Sequence[FewShotExample]) -> LLMChecker:
-        """Copy the checker with these few-shot examples."""
+        """Copy the checker with other few-shot examples."""
         shown = copy(self)
         shown.few_shot = tuple(examples)
         return shown
@@ -130,8 +130,8 @@ class LLMChecker:
     def check(self, questions: Sequence[Question]) -> list[ClaimResult]:
         """Check each claim.
 
-        All requests are sent to the model in one call. If a chunk was too long, its request is repeated with shorter
-        chunks.
+        All requests are sent to the model in one call. If a chunk of the sources was too long for the model, its
+        request is repeated with shorter chunks.
         """
         require_few_shot(self.name, self.few_shot, self.n_few_shot)
         return ask_by_chunk(self.model, questions, self._request, self._read, self.window, self.claims_per_call)
@@ -173,16 +173,16 @@ def ask_by_chunk(
     window: int | None = None,
     per_call: int = 1,
 ) -> list[ClaimResult]:
-    """Ask about each chunk of the sources, and keep for each claim the result of the chunk that supports it best.
+    """Ask about each chunk of the sources, and return for each claim the result for the chunk that supports it best.
 
     Args:
         model: The chat model, which gets all requests in one call. A request whose chunk was too long is repeated with
             each half of the chunk.
-        questions: The questions to ask.
-        request: A function that makes the request for some questions about a text.
-        read: A function that reads the results of these questions from a reply.
-        window: At most this many characters of the sources are in one request. Default: all characters.
-        per_call: At most this many questions about the same sources are in one request.
+        questions: The claims to check, with their sources.
+        request: A function that builds the request for some questions about a chunk.
+        read: A function that parses the reply to this request into one result per question.
+        window: The maximum size of a chunk in characters. Default: all sources in one chunk.
+        per_call: The maximum number of questions about the same sources in one request.
     """
     calls: list[_Call] = []
     for _, group in groupby(range(len(questions)), key=lambda i: (questions[i].case_id, questions[i].sources)):
@@ -256,13 +256,15 @@ def _best_chunk(chunks: Sequence[ClaimResult]) -> ClaimResult:
 
 
 def read_yes_no(reply: Reply, label: str, min_probability_mass: float) -> ClaimResult:
-    """Read P(supported) from the first token of a reply, normalised over Yes and No.
+    """Compute 1 - P(supported) from the probabilities of Yes and No as the first token of a reply.
 
-    This follows George and Stuhlmüller 2023, §2.2. If the server gives no log-probabilities, the result is 0 or 1.
+    P(supported) is normalised over Yes and No (George and Stuhlmüller 2023, §2.2). If the server gives no
+    log-probabilities, the score is 0 or 1.
 
-    There is no score if the reply is not simply Yes or No, or if these two words together have less than
-    `min_probability_mass` of the probability. The answer may follow the word in `label` ("Supported"). If a reply has
-    several answers, they must agree.
+    The answer may follow the word in `label` ("Supported: Yes"). There is no score in these cases:
+
+    - The reply is not simply Yes or No, or has several answers that disagree.
+    - Yes and No together have a probability below `min_probability_mass`.
     """
     masses = yes_no_mass(reply)
     if masses is not None and sum(masses) > 0:
@@ -290,10 +292,10 @@ def _excerpt(text: str) -> str:
 
 
 def read_cot(reply: Reply, label: str, claim: str, sources: Sequence[Source]) -> ClaimResult:
-    """Read a score of 0 or 1 from the last line of a reply, with the quotes in its reasoning as evidence (A.1.3).
+    """Parse a reply with reasoning: a score of 0 or 1 from its last line, with the quotes in the reasoning as evidence.
 
-    Quotes of three words or more are looked up in the sources and in the claim. Quotes found in neither are listed in
-    `reason` and counted.
+    This is the format of George and Stuhlmüller 2023, A.1.3. Quotes of three words or more are searched for in the
+    sources and in the claim. Quotes that occur in neither are listed in `reason` and counted.
 
     Small models do not always keep to the format, so two more forms are accepted: a bare "Yes" or "No", and an answer
     at the end of the last line, after a finished sentence and outside quotes ("It says so. Supported: Yes").
@@ -330,10 +332,11 @@ _CRITIQUE = re.compile(r"^[\s>*_#-]*critique[ \t*_]*[:=][ \t*_]*", re.IGNORECASE
 
 
 def read_critique(reply: Reply) -> ClaimResult:
-    """Read a score of 0 or 1 from the line "Supported:" of a reply (A.3.1).
+    """Parse a reply with a critique: a score of 0 or 1 from the line that begins with "Supported:".
 
-    The critique before this line becomes the `reason`, and the revised claim becomes the `correction`. There is no
-    score if the line is missing, if it does not say Yes or No, or if the reply was cut short.
+    This is the format of George and Stuhlmüller 2023, A.3.1. The critique before this line becomes the `reason`, and
+    the revised claim after it becomes the `correction`. There is no score if the line is missing, if it does not say
+    Yes or No, or if the reply was cut off.
     """
     text = strip_reasoning(reply.text)
     supported = yes_no(labelled(text, "Supported") or "")
@@ -358,7 +361,7 @@ _NUMBERED_ANSWER = re.compile(
 
 
 def read_many(reply: Reply, n: int) -> list[ClaimResult]:
-    """Read a score of 0 or 1 for each of `n` numbered claims.
+    """Parse a reply about `n` numbered claims, with a score of 0 or 1 for each.
 
     A claim has no score if its number has no Yes or No, or has both. If the reply also answers numbers that were not
     asked for, no claim has a score, because the model may have numbered the claims differently.
@@ -386,9 +389,9 @@ _ELLIPSIS = re.compile(r"(?<!\s)\s*+[\[(]?(?:…|\.{3,})[\])]?\s*")
 
 
 def explain_quotes(result: ClaimResult, reasoning: str, claim: str, sources: Sequence[Source]) -> ClaimResult:
-    """Add the reasoning to a result as its reason, with its quotes as evidence.
+    """Add a model's reasoning to a result: as its reason, and the source passages that it quotes as evidence.
 
-    Quotes of three words or more that are neither in a source nor in the claim are listed in the reason and counted.
+    Quotes of three words or more that occur neither in a source nor in the claim are listed in the reason and counted.
     """
     evidence: dict[Evidence, None] = {}
     unsupported: list[str] = []

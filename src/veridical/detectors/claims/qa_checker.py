@@ -55,11 +55,11 @@ class QAChecker:
 
     @cached_property
     def prompts(self) -> tuple[PromptTemplate, ...]:
-        """The prompts for asking, for the document, and for answering."""
+        """The prompt templates: for writing questions, for the document, and for answering."""
         return prompt("qa_questions"), prompt("verify_document"), prompt("qa_answer")
 
     def check(self, questions: Sequence[Question]) -> list[ClaimResult]:
-        """Check each claim. One call writes the questions about all claims, and another one answers them."""
+        """Check each claim. One call to the model requests all questions, and another one all answers."""
         ask = self.prompts[0]
         requests = [
             Request(
@@ -101,9 +101,9 @@ class _Asked(Question):
 
 
 def read_questions(reply: str, claim: str) -> list[tuple[str, str]]:
-    r"""Read the questions in a reply, each with the claim's answer.
+    r"""Parse a reply that lists questions about a claim, and return each question with the claim's answer.
 
-    Pairs whose answer is not in the claim are left out.
+    Questions whose answer does not occur in the claim are skipped.
 
     >>> read_questions("Question: When?\nAnswer: in 1889\nQuestion: Why?\nAnswer: rain", "Built in 1889.")
     [('When?', 'in 1889')]
@@ -123,7 +123,7 @@ def read_questions(reply: str, claim: str) -> list[tuple[str, str]]:
 
 
 def answer_f1(answer: str, other: str) -> float:
-    """Compute the F1 of the words of two answers, in [0, 1].
+    """Compute the F1 score of the words that two answers share, in [0, 1].
 
     Stop words are ignored, and numbers and dates are compared by value.
 

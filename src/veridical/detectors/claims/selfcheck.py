@@ -32,7 +32,7 @@ _CHECKERS = ("yes_no", "cot")
 
 
 class SampleChecker(LLMChecker):
-    """Asks a chat model whether a sentence agrees with another answer."""
+    """Asks a chat model whether a sentence agrees with another answer to the same question. `SelfCheck` uses it."""
 
     document_prompt = "selfcheck_document"
 
@@ -112,7 +112,7 @@ class SelfCheck:
         )
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything that the scores depend on: generator, checker, and how answers are sampled."""
+        """Return everything that the scores depend on: generator, checker, and sampling settings."""
         return {
             "model": self.generator.name,
             "server": digest_of(model_fingerprint(self.generator)),

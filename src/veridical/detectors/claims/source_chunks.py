@@ -24,11 +24,11 @@ def format_sources(sources: Sequence[Source]) -> str:
 
 
 def chunk_sources(sources: Sequence[Source], limit: int | None) -> list[str]:
-    """Cut the sources into texts of at most `limit` characters each, in order.
+    """Split the sources into texts of at most `limit` characters each, in order, for one prompt each.
 
-    If there is no limit, everything is put into one text. Short sources are combined into one text as long as they fit.
-    Longer sources are cut between sentences, and each part starts with the last sentence of the part before it. A
-    sentence is cut only if it is longer than the limit.
+    Without a limit, there is a single text. Short sources are combined into one text as long as they fit. Longer
+    sources are split between sentences, and each part repeats the last sentence of the part before it. A sentence is
+    split only if it is longer than the limit.
     """
     if limit is None or len(format_sources(sources)) <= limit:
         return [format_sources(sources)]

@@ -163,10 +163,10 @@ class Verify:
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """The thresholds for claims.
+        """The thresholds for the scores of claims, and of the response if it has the score of its worst claim.
 
-        If the checker is a detector with a fitted threshold for responses, this threshold is used. Otherwise there are
-        none.
+        They exist only if the checker is a detector with a fitted threshold for responses. This threshold is then used,
+        because each claim is checked as if it were a response.
         """
         fitted = thresholds_of(self.checker.detector) if isinstance(self.checker, DetectorChecker) else {}
         if Level.RESPONSE not in fitted:
@@ -175,7 +175,10 @@ class Verify:
         return dict.fromkeys(levels, fitted[Level.RESPONSE])
 
     def fit(self, examples: Sequence[Example]) -> Verify:
-        """Return this detector with the few-shot examples that its checker needs, drawn from `examples`."""
+        """Return a detector whose checker has the few-shot examples that it needs, drawn from `examples`.
+
+        If it needs no more examples, the detector itself is returned.
+        """
         if not isinstance(self.checker, LLMChecker) or len(self.checker.few_shot) == self.checker.n_few_shot:
             return self
         fitted = copy(self)
@@ -183,7 +186,10 @@ class Verify:
         return fitted
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything that the scores depend on: splitter, checker, prompts, examples and server."""
+        """Return everything that the scores depend on.
+
+        This includes the splitter, citation policy, aggregate, checker, prompts, few-shot examples and server.
+        """
         checker = self.checker
         about: dict[str, Any] = {"splitter": self.splitter, "citations": str(self.citations or "off")}
         if self.aggregate != "any":

@@ -1,6 +1,7 @@
-"""Check statements such as "The policy does not mention tents." by looking for their words in the sources.
+"""Check statements such as "The policy does not mention tents." by searching for their words in the sources.
 
-The rules decide only clear cases, and only in English. They take linear time.
+In this module, the matter of such a statement is the text that the sources are said to lack ("tents"). The rules decide
+only clear cases, and only in English. They take linear time.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from veridical.text.stopwords import STOP_WORDS
 
 
 def matter_of_absence(sentence: str, sources: Sequence[Source] = ()) -> Span | None:
-    """Find the part of a sentence that names what the sources are said to lack ("does not mention the price").
+    """Find what a sentence says the sources lack: "the price" in "The policy does not mention the price."
 
     The sentence may refer to a source by a common word such as "the policy", or by words from the id of the source.
-    Return None if the sentence says anything else.
+    Return None if the sentence does not have this form, or if it says more than this.
 
     >>> sentence = "The policy does not mention the price."
     >>> matter_of_absence(sentence).of(sentence)
@@ -42,12 +43,12 @@ def matter_of_absence(sentence: str, sources: Sequence[Source] = ()) -> Span | N
 
 
 def lacking(sources: Sequence[Source], matter: str) -> bool | None:
-    """Check whether the sources say nothing about `matter`.
+    """Check whether the sources say nothing about `matter`, such as "the price" or "when the tower was built".
 
     Returns:
-        True if one content word of `matter` is in no source. Also True if source sentences have all its content words
-        but none has the kind of value or name that is asked for ("when …"). False if a sentence has both, and does not
-        itself say that something is unknown. None if words alone cannot decide.
+        True if a content word of `matter` occurs in no source. Also True if source sentences have all its content
+        words, but none has the kind of value or name that is asked for (a date for "when …"). False if a sentence has
+        both, and does not itself say that something is unknown. None if words alone cannot decide.
 
     >>> tower = [Source("a", "The tower was built in 1889.")]
     >>> lacking(tower, "when the tower was built"), lacking(tower, "who built the tower"), lacking(tower, "tents")
@@ -91,7 +92,7 @@ def answers(sources: Sequence[Source], question: str) -> bool:
     """Check whether a source sentence clearly answers a question.
 
     The question needs at least two content words. The sentence must have all of these words, and a value or name of the
-    kind that is asked for.
+    kind that is asked for, such as a date for "when".
 
     >>> tower = [Source("a", "The tower was built in 1889 by Ann.")]
     >>> answers(tower, "When was the tower built?"), answers(tower, "Why was the tower built?")

@@ -23,8 +23,8 @@ def is_copied(sentence: str, text: str, *, whole: bool = True) -> bool:
     Args:
         sentence: The sentence of the response.
         text: The text of the source.
-        whole: Whether the words must be a whole sentence or clause of `text` that nothing around it denies or makes
-            conditional.
+        whole: If true, the words must form a complete sentence or clause of `text`, and nothing around them may deny it
+            or make it conditional. If false, they may occur anywhere in `text`.
 
     >>> is_copied("It rained", "In May, it rained."), is_copied("It rained", "It rained in May.")
     (True, False)

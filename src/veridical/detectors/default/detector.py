@@ -142,7 +142,7 @@ class Default:
 
     @cached_property
     def fitted(self) -> Fitted:
-        """The regressions, curves and thresholds."""
+        """The regressions, calibration curves and thresholds, loaded from `detector.json`."""
         fitted = Fitted.read(self._document, self.path / DETECTOR)
         return fitted if self._given is None else fitted.with_thresholds(self._given)
 
@@ -163,9 +163,12 @@ class Default:
 
     @cached_property
     def sentence_encoder(self) -> SentenceEncoder | None:
-        """The encoder for other languages, which compares the places of a short answer with its question.
+        """The encoder for other languages, used to compare a question with the occurrences of its short answer.
 
         None if the detector was not fitted to use this comparison.
+
+        Raises:
+            DataError: The folder lacks this encoder, although the detector was fitted with it.
         """
         if self.fitted.located is None:
             return None
@@ -177,7 +180,10 @@ class Default:
 
     @cached_property
     def scorer(self) -> PairScorer:
-        """The scorer for words and sentences. With the precision "int8" or "fp32", it needs only onnxruntime."""
+        """The scorer that computes the encoder's logits for words and sentences.
+
+        It needs only onnxruntime, except with the precision "torch".
+        """
         self.fitted  # noqa: B018 - report a missing detector before a missing encoder
         if self.precision == "torch":
             return self._encoder().scorer
@@ -196,11 +202,14 @@ class Default:
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """The thresholds fitted on validation data, or those given."""
+        """The threshold of each level: fitted on validation data, or passed as `thresholds`."""
         return self.fitted.thresholds
 
     def fingerprint(self) -> dict[str, Any]:
-        """Identify everything that the scores depend on: the regressions and the encoder."""
+        """Return everything that the scores depend on.
+
+        This includes the regressions, the encoders, the rules that are switched off, and the reader with its weight.
+        """
         encoder = self._encoder().fingerprint()
         digest = hashlib.sha256((self.path / DETECTOR).read_bytes()).hexdigest()[:16]
         own: dict[str, Any] = {"default": digest, "encoder": encoder}
@@ -219,7 +228,7 @@ class Default:
         return 0.5 if self.weight is None else self.weight
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case. The responses of all cases are batched together, and so are the sources to cover."""
+        """Judge each case. All responses are batched together, and so are all sources with `must_cover`."""
         return self._by_language(cases, Default._judge)
 
     def _by_language(
@@ -255,10 +264,11 @@ class Default:
         ]
 
     def fit_options(self, examples: Sequence[Example]) -> Default:
-        """Choose the weight of the reader that ranks the responses of `examples` best, and return a detector with it.
+        """Choose the weight of the reader that ranks `examples` best, and return a detector with that weight.
 
-        The detector is returned unchanged if it has no reader, if you chose the weight yourself, or if all examples
-        have the same label.
+        The reader is the second detector, whose sentence scores are combined with the detector's own. The detector is
+        returned unchanged if it has no reader, if you chose the weight yourself, or if all examples have the same
+        label.
         """
         if self.reader is None or self.weight is not None:
             return self

@@ -1,4 +1,4 @@
-"""The part of the default detector that is fitted on validation data: regressions, curves and thresholds.
+"""The part of the default detector that is fitted on validation data: regressions, calibration curves and thresholds.
 
 It is stored in `detector.json`. The weights of the encoder are not part of it.
 """
@@ -30,16 +30,20 @@ _Curve = TypeVar("_Curve")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fitted:
-    """The regressions and curves of the default detector.
+    """The regressions and calibration curves of the default detector, loaded from its `detector.json`.
+
+    A curve maps a logit of the encoder to a probability. A short answer is a response of a few words that answers a
+    question ("1931").
 
     Attributes:
         levels: The regression of each level, with its threshold.
-        contradiction: The curve from the encoder's logit to the probability that an error is a contradiction. None if
-            the detector was not trained to tell.
-        short_answer: The curve from the logit of a short answer to the probability that the answer is wrong, for
-            answers that were read only where they occur in the sources. None if the detector has no such curve.
-        located: The same for short answers whose occurrences the sentence encoder has compared with the question.
-        languages: The languages that the detector was trained on.
+        contradiction: The curve for the probability that an unsupported sentence contradicts the sources. None if the
+            detector was not trained to distinguish contradiction from absence.
+        short_answer: The curve for the probability that a short answer is wrong, for answers that were encoded only
+            with the source text around their occurrences. None if the detector has no such curve.
+        located: The curve for short answers whose occurrences the sentence encoder has also compared with the question.
+            None if the detector has no such curve.
+        languages: The codes of the languages that the detector was trained on, such as "en".
     """
 
     levels: Mapping[Level, LevelModel]
@@ -50,10 +54,14 @@ class Fitted:
 
     @classmethod
     def read(cls, document: Mapping[str, Any], path: Path) -> Fitted:
-        """Read the fitted part of a description. Errors name `path`.
+        """Parse the regressions and curves from the contents of a `detector.json`.
+
+        Args:
+            document: The parsed JSON document.
+            path: The path of the file, for error messages.
 
         Raises:
-            DataError: A part is missing or damaged.
+            DataError: A regression is missing or damaged, or a curve or the list of languages is damaged.
         """
 
         def curve(name: str, read: Callable[[Any], _Curve]) -> _Curve | None:
@@ -74,7 +82,10 @@ class Fitted:
         )
 
     def with_thresholds(self, thresholds: Mapping[Level, float]) -> Fitted:
-        """Copy the regressions and curves with other thresholds. All scores are shifted, so decisions stay the same."""
+        """Copy the regressions and curves with other thresholds.
+
+        All scores are shifted by the same log-odds as the thresholds, so the decisions stay the same.
+        """
         before, levels = self.levels[Level.RESPONSE].threshold, self.levels
         levels = {level: model.with_threshold(thresholds[level]) for level, model in levels.items()}
         change = log_odds_of(thresholds[Level.RESPONSE], before)
@@ -93,11 +104,11 @@ class Fitted:
         return {**thresholds, Level.COVERAGE: thresholds[Level.SOURCE]}
 
     def short_answer_probability(self, scored: ScoredResponse) -> float | None:
-        """Return the probability that a short answer is wrong.
+        """Return the probability that a short answer is wrong, or None if the curves do not apply to it.
 
-        Return None unless the answer was read only where it occurs in the sources (`ScoredResponse.in_place`). Also
-        return None if the question has several sentences and was not compared with these occurrences, because the curve
-        was fitted on questions that are read as one sentence with their answer.
+        A curve applies only if the answer was encoded with just the source text around its occurrences
+        (`ScoredResponse.in_place`). If the question has several sentences, it must also have been compared with these
+        occurrences, because the curve `short_answer` was fitted on questions that form one sentence with their answer.
         """
         if not scored.in_place or (scored.location is None and len(scored.parts) > 1):
             return None
@@ -107,7 +118,11 @@ class Fitted:
         return None if self.short_answer is None else float(self.short_answer.apply([logit])[0])
 
     def contradicted(self, scored: ScoredResponse | None) -> list[tuple[Span, float]]:
-        """Pair each sentence with the probability that, if it is unsupported, the sources contradict it."""
+        """Return each sentence with the probability that the sources contradict it, given that it is unsupported.
+
+        The list is empty if the response has no logits, or if the detector cannot distinguish contradiction from
+        absence.
+        """
         if self.contradiction is None or scored is None or scored.problem:
             return []
         return [

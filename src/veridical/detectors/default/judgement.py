@@ -1,4 +1,4 @@
-"""Turn the logits of a case into the judgement of the default detector."""
+"""Build the judgement of the default detector from the encoder's logits for a case."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ def judgement_of(
     name: str,
     without: frozenset[str] = frozenset(),
 ) -> Judgement:
-    """Build the judgement of a case.
+    """Build the judgement of a case from the encoder's logits.
 
     Args:
         case: The case.
         scored: The logits of the response. None if the sources have no words.
-        covered: The sources to cover, each with its omissions.
-        fitted: The regressions and curves.
+        covered: The sources with `must_cover`, each with its omissions.
+        fitted: The regressions and calibration curves.
         name: The name of the detector.
-        without: The names of rules to leave out.
+        without: The names of rules that are switched off.
     """
     found = _of_response(case, scored, fitted, without)
     if scored is not None and (wrong := discrepancies(case, without)):
@@ -100,16 +100,19 @@ def judgement_of(
 
 
 def coverage_case(case: Case, source: Source) -> Case:
-    """Exchange the roles in a case: `source` becomes the response, and the response becomes its only source."""
+    """Build the case that measures how well the response covers `source`.
+
+    The roles are exchanged: the source becomes the response, and the response becomes its only source.
+    """
     return Case(f"{case.id}/{source.id}", source.text, (Source("response", case.response),))
 
 
 def omissions_of(
     case: Case, source: Source, scored: ScoredResponse | None, fitted: Fitted, *, without: frozenset[str] = frozenset()
 ) -> list[Omission]:
-    """Score how likely the response leaves out each sentence of `source`.
+    """Score, for each sentence of `source`, how likely the response omits it.
 
-    If the response has no words (`scored` is None), the whole source is left out.
+    If the response has no words (`scored` is None), there is a single omission: the complete source, with score 1.
     """
     if scored is None:
         return [Omission(source.id, Span(0, len(source.text)), 1.0)]

@@ -1,7 +1,8 @@
 """Compare a question with the occurrences of its short answer in the sources, by the similarity of embeddings.
 
-If the sources say "1913" in a sentence about another building, this sentence is less similar to the question than the
-one with the right answer. The similarities come from a sentence encoder for a hundred languages.
+A short answer is a response of a few words, such as "1913". If the sources have "1913" only in a sentence about another
+building, this sentence is less similar to the question than the one with the right answer. The similarities come from a
+sentence encoder for a hundred languages.
 """
 
 from __future__ import annotations
@@ -31,13 +32,14 @@ TEMPERATURE = 0.02
 
 
 class Location(NamedTuple):
-    """How likely a short answer occurs where the sources answer its question.
+    """The evidence from embeddings that a short answer occurs where the sources answer its question.
 
     Attributes:
-        log_probability: The log of a probability from a softmax over two similarities to the question: that of the
-            most similar occurrence of the answer, whose probability this is, and that of an average sentence of the
-            sources.
-        closest: The sentence of the sources that is most similar to the question. None if this sentence has the answer.
+        log_probability: The log of a softmax probability, at most 0. The softmax compares two similarities to the
+            question: that of the most similar occurrence of the answer, and that of an average sentence of the sources.
+            Near 0, the occurrence is far more similar.
+        closest: The source sentence that is most similar to the question. None if an occurrence of the answer is at
+            least as similar, or if this sentence contains the answer.
     """
 
     log_probability: float
@@ -48,9 +50,12 @@ class Location(NamedTuple):
 class AnswerCurve:
     """A logistic regression that computes the probability that a short answer is wrong.
 
+    It has two inputs: the encoder's logit, and the log probability that the answer occurs in the right place
+    (`Location`).
+
     Attributes:
         encoder: The weight of the encoder's logit.
-        location: The weight of the location's log probability, which is at most 0.
+        location: The weight of `Location.log_probability`.
         intercept: The intercept.
     """
 
@@ -60,17 +65,17 @@ class AnswerCurve:
 
     @classmethod
     def read(cls, numbers: Mapping[str, Any]) -> AnswerCurve:
-        """Read a curve from JSON.
+        """Parse the three coefficients from JSON.
 
         Raises:
-            KeyError: A number is missing.
+            KeyError: A coefficient is missing.
             TypeError: A value is not a number.
-            ValueError: A string does not stand for a number.
+            ValueError: A string cannot be parsed as a number.
         """
         return cls(*(float(numbers[name]) for name in cls.__slots__))
 
     def probability(self, logit: float, location: float) -> float:
-        """Compute the probability of an error from the encoder's logit and the log probability of the location.
+        """Compute the probability that the answer is wrong, from the encoder's logit and `Location.log_probability`.
 
         >>> round(AnswerCurve(1.0, -0.5, 0.0).probability(-1.0, -2.0), 3)
         0.5
@@ -79,9 +84,9 @@ class AnswerCurve:
 
 
 def location_of(encoder: SentenceEncoder, case: Case) -> Location | None:
-    """Compare the question of a short answer with the occurrences of the answer in the sources.
+    """Compare the question of a case with the places in the sources where its short answer, the response, occurs.
 
-    Return None if there is no question, if no source has the answer, or if the sources have only one sentence.
+    Return None if there is no question, if the answer occurs in no source, or if the sources have only one sentence.
     """
     question = " ".join((case.question or "").split())
     around, windows = windows_of(case)
@@ -105,10 +110,10 @@ def _evidence(case: Case, window: str) -> Evidence | None:
 
 
 def replacement(answer: str, sentence: str, question: str) -> str | None:
-    """Find the only value or name in a sentence that could replace a short answer.
+    """Find the only value or name in a source sentence that could replace a wrong short answer.
 
-    A candidate is of the same kind as the answer and is not in the question. Return None if there is no candidate, or
-    more than one.
+    A candidate is of the same kind as the answer, such as a year for a year, and does not occur in the question. Return
+    None if there is no candidate, or more than one.
 
     >>> replacement("1913.", "The new library opened in 1931 for 80,000 euros.", "When did the library open?")
     '1931'
@@ -124,10 +129,11 @@ def _mentions(text: str) -> Iterator[Mention]:
 
 
 def windows_of(case: Case) -> tuple[list[str], list[str]]:
-    """Return the parts of the sources around each occurrence of a short answer, and all sentences of the sources.
+    """Return the texts that `location_of` embeds: the source text around each occurrence, and the source sentences.
 
-    Sentences are cut into parts of at most `_LONGEST` characters. If there are more than `_MOST_PLACES` occurrences or
-    `_MOST_WINDOWS` parts of sentences, those that share the most words with the question are kept.
+    The first list has the text around each occurrence of the short answer (the response). The second list has all
+    sentences of the sources, cut into pieces of at most `_LONGEST` characters. If there are more than `_MOST_PLACES`
+    occurrences or `_MOST_WINDOWS` pieces, those that share the most words with the question are kept.
     """
     asked = set(word_forms((case.question or "").casefold()))
 

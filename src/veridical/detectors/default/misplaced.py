@@ -1,4 +1,7 @@
-"""Find values and names that a source uses in a statement about something else ("born in 1950")."""
+"""Find values and names that a source uses only in a statement about something else.
+
+If Ann was born in 1950, "Ben was born in 1950" is an error, although the sources contain "1950".
+"""
 
 from __future__ import annotations
 

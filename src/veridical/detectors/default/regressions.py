@@ -1,7 +1,7 @@
-"""Turn the encoder's logits and word overlap into probabilities, with one logistic regression per level.
+"""Convert the encoder's logits and word overlap into probabilities, with one logistic regression per level.
 
-Word overlap is one of the inputs, so that text that is copied from a source has a low score even if the encoder doubts
-it.
+A unit is a word of the text, and a part is a sentence of it (`tokens.scoring`). Word overlap is one of the inputs, so
+that text that is copied from a source has a low score even if the encoder doubts it.
 """
 
 from __future__ import annotations
@@ -61,13 +61,14 @@ SIGNS: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordTable:
-    """The inputs of the word-level regression for one response: logits and lexical features of its units.
+    """The inputs of the word-level regression for one response: logits and lexical features of its units (words).
 
     Attributes:
-        logits: The logit of each unit. NaN if the encoder could not read the unit. *Shape:* (units,)
-        features: The features in `text.lexical.FEATURES`. *Shape:* (units, features)
-        rows: The columns in `COLUMNS[Level.SPAN]`. *Shape:* (units, columns)
-        missing: The proportion of each part's content words that no source has. *Shape:* (parts,)
+        logits: The logit of each unit. NaN if the tokenizer has no token for the unit. *Shape:* (units,)
+        features: The features named in `text.lexical.FEATURES`. *Shape:* (units, features)
+        rows: The regression's inputs, in the columns named in `COLUMNS[Level.SPAN]`. *Shape:* (units, columns)
+        missing: The proportion of each part's content words that occur in no source. A part is a sentence. *Shape:*
+            (parts,)
     """
 
     logits: Floats
@@ -77,7 +78,16 @@ class WordTable:
 
 
 def word_table(case: Case, scored: ScoredResponse, without: Collection[str] = ()) -> WordTable:
-    """Compute the word table of a response from its logits, leaving out the rules named in `without`."""
+    """Compute the inputs of the word-level regression for a response, from its logits and word overlap.
+
+    Values and names that a source uses only in another statement (`rules.misplaced_mentions`) are marked as missing
+    from the sources.
+
+    Args:
+        case: The case.
+        scored: The logits of its response.
+        without: The names of rules that are switched off.
+    """
     features = lexical_features(case, scored.units) if scored.features is None else scored.features
     features = _in_place(scored, features, misplaced_mentions(case, without))
     parts = len(scored.parts)
@@ -108,7 +118,7 @@ def _in_place(
 
 
 def sentence_rows(scored: ScoredResponse, table: WordTable, source_words: int) -> Floats:
-    """Compute the inputs of the response-level regression for each sentence.
+    """Compute the inputs of the response-level regression, which scores each part (sentence) of the response.
 
     Args:
         scored: The logits of the response.
@@ -116,7 +126,7 @@ def sentence_rows(scored: ScoredResponse, table: WordTable, source_words: int) -
         source_words: The number of words in all sources together.
 
     Returns:
-        The columns in `COLUMNS[Level.RESPONSE]`. *Shape:* (parts, columns)
+        The inputs, in the columns named in `COLUMNS[Level.RESPONSE]`. *Shape:* (parts, columns)
     """
     rows = np.zeros((len(scored.parts), len(_SENTENCE)))
     sentences = np.log(max(1, int((scored.parts > COPIED).sum())))
@@ -142,15 +152,15 @@ def _of_words(scored: ScoredResponse, table: WordTable, part: int, units: NDArra
 
 
 def source_rows(scored: ScoredResponse, table: WordTable, response_words: int) -> Floats:
-    """Compute the inputs of the source-level regression for each part of a source.
+    """Compute the inputs of the source-level regression, which scores the omission of each part (sentence) of a source.
 
     Args:
-        scored: The logits of the source, scored as if it were a response and the response its source.
+        scored: The logits of the source, from scoring it as if it were the response and the response its source.
         table: The word table of the source.
         response_words: The number of words in the response.
 
     Returns:
-        The columns in `COLUMNS[Level.SOURCE]`. *Shape:* (parts, columns)
+        The inputs, in the columns named in `COLUMNS[Level.SOURCE]`. *Shape:* (parts, columns)
     """
     rows = np.zeros((len(scored.parts), len(_SOURCE)))
     for part, units in enumerate(scored.units_of_parts()):
@@ -164,7 +174,12 @@ def source_rows(scored: ScoredResponse, table: WordTable, response_words: int) -
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelModel:
-    """The regression of one level, and the lowest score in [0, 1] that is flagged."""
+    """The logistic regression of one level (words, responses or sources), with the lowest probability that is flagged.
+
+    Attributes:
+        classifier: The coefficients and the intercept.
+        threshold: The lowest probability that is flagged, in [0, 1].
+    """
 
     classifier: LinearClassifier
     threshold: float
@@ -177,7 +192,10 @@ class LevelModel:
         return np.asarray(np.exp(-np.logaddexp(0.0, -self.classifier.decide(rows))))
 
     def with_threshold(self, threshold: float) -> LevelModel:
-        """Copy the regression with another threshold. Its log-odds are shifted so that it makes the same decisions."""
+        """Copy the regression with another threshold.
+
+        The intercept is shifted by the same log-odds as the threshold, so the decisions stay the same.
+        """
         change = log_odds_of(threshold, self.threshold)
         return LevelModel(replace(self.classifier, intercept=self.classifier.intercept + change), threshold)
 
@@ -188,7 +206,11 @@ class LevelModel:
 
 
 def level_models(document: Mapping[str, Any], path: Path) -> dict[Level, LevelModel]:
-    """Read the regression of each level from a description. Errors name `path`.
+    """Parse the regression of each level from the contents of a `detector.json`.
+
+    Args:
+        document: The parsed JSON document.
+        path: The path of the file, for error messages.
 
     Raises:
         DataError: A regression is missing or damaged.

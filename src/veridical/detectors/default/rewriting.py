@@ -1,7 +1,7 @@
-"""Prepare a case for the encoder: drop wrong premises, and adapt the forms in the sources.
+"""Prepare a case for the encoder: drop wrong premises, and rewrite the sources in the forms of the response.
 
 The encoder has not learned that "330 m" and "330 metres" are equal, or "isn't" and "is not", or "analysed" and
-"analyzed". Before it reads the sources, their values, words and negations are therefore written as in the response.
+"analyzed". Values, words and negations of the sources are therefore written as in the response before they are encoded.
 `text.quantities` decides which values are equal.
 """
 
@@ -23,13 +23,13 @@ from veridical.text.mentions import Mention, Sentence, SentenceIndex, index_of
 
 
 def without_unsupported_context(case: Case) -> Case:
-    """Leave out the question and the earlier turns from which the response repeats a wrong value.
+    """Remove the question and the earlier turns from which the response repeats a wrong value.
 
-    The encoder treats everything that it reads as supported, so it would accept a wrong value that is already in the
-    conversation. An earlier answer is left out if the response repeats a value or name from it that no source has.
+    The encoder treats all of its input as supported, so it would accept a wrong value that already occurs in the
+    conversation. An earlier answer is removed if the response repeats a value or name from it that no source has.
 
-    Users also describe their own situation ("for 5 days"), so their turns and the question are left out only if a
-    source has a different value in that place. Turns that the question repeats are always left out.
+    Users also describe their own situation ("for 5 days"). Their turns and the question are therefore removed only if a
+    source has a different value in that place. Turns that the question repeats are always removed.
 
     >>> case = Case("1", "Yes, it was built in 1950.", (Source("s", "It was built in 1960."),), "Was it built in 1950?")
     >>> without_unsupported_context(case).question is None
@@ -67,9 +67,9 @@ def _is_denied(index: SentenceIndex, sentence: Sentence, mention: Mention) -> bo
 
 
 def in_forms_of_response(case: Case) -> Case:
-    """Rewrite values, words and negations in the sources so that they look as in the response.
+    """Rewrite values, words and negations in the sources as the response writes them.
 
-    If a source already uses the form of the response, no other value is rewritten to it.
+    If a source already writes a value as the response does, other forms of this value stay as they are.
 
     >>> case = Case("1", "It isn't 330 m tall.", (Source("s", "It is not 330 metres tall."),))
     >>> in_forms_of_response(case).sources[0].text

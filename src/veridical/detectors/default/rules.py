@@ -1,6 +1,6 @@
-"""The rules of the default detector as one table, and the loop that applies them around the encoder.
+"""The rules of the default detector as one table, and the function that applies them before and after the encoder.
 
-To measure what a rule contributes, leave it out with `default:without=NAME`.
+To measure the effect of a rule, switch it off with `default:without=NAME`.
 """
 
 from __future__ import annotations
@@ -55,23 +55,30 @@ _MISSING, _VALUE, _NAME, _IN_SOURCE = map(FEATURES.index, ("missing", "value_mis
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of the default detector, whose effect is exactly one of the attributes from `rewrite` to `misplaced`.
+    """A rule of the default detector, which changes the input or the logits of the encoder.
+
+    The attributes from `rewrite` to `misplaced` are functions. Exactly one of them is set, and it defines what the rule
+    does.
 
     Attributes:
         name: The name in `default:without=NAME`.
-        about: A description of the text that the rule is for.
-        rewrite: Changes what the encoder reads. It may put text before the response, but the response keeps its length.
-        places: Finds the parts of the sources that could support the response. The encoder reads each part by itself,
-            and the result of the part that supports the response best is used. If there are no such parts, the encoder
-            reads the whole sources.
-        locate: Compares the places of a short answer with its question. Needs the sentence encoder.
-        answer: Finds the words that answer the question. The encoder also reads them by themselves, as a short answer.
-        adjust: Bounds the logits of sentences. It is called with the case as the encoder reads it, the logits, and
-            whether the response is a source to cover.
+        about: A description of the text that the rule applies to.
+        rewrite: Changes the case before it is encoded. It may put text before the response, but the response keeps its
+            length.
+        places: Finds the source passages that could support the response. The response is encoded with each passage
+            alone, and the logits for the passage that supports it best are used. If there are no such passages, it is
+            encoded with the complete sources.
+        locate: Compares the source passages that contain a short answer with its question. Needs the sentence encoder.
+        answer: Finds the words of the response that answer the question. They are also encoded by themselves, as a
+            short answer.
+        adjust: Limits the logits of sentences. Its arguments are the case as encoded, the logits, and whether the
+            response is a source whose coverage is scored.
         supported: Finds words that the sources support. Their logits become at most `COPIED`.
-        contradicted: Finds discrepancies. Their logits, and those of their sentences, become at least `DENIED`.
-        misplaced: Finds values and names that count as missing from the sources.
-        of_sources: Whether the rule also applies when a source to cover takes the place of the response.
+        contradicted: Finds discrepancies between the response and the sources. The logits of their words and sentences
+            become at least `DENIED`.
+        misplaced: Finds values and names to treat as missing from the sources.
+        of_sources: If true, the rule also applies when coverage is scored, where a source takes the place of the
+            response.
     """
 
     name: str
@@ -139,9 +146,15 @@ def _with_absences(case: Case, scored: ScoredResponse, of_sources: bool) -> Scor
 
 
 def with_supported(case: Case, scored: ScoredResponse, supported: Iterable[Span]) -> ScoredResponse:
-    """Lower the logits of the words in `supported`, which are spans of the response.
+    """Lower the logits of words that the sources support, and of the sentences with these words.
 
-    The logit of a sentence with such words becomes at most the highest logit that its words then have.
+    The logit of each word becomes at most `COPIED`. The logit of its sentence becomes at most the highest logit that
+    the words of the sentence then have.
+
+    Args:
+        case: The case.
+        scored: The logits of its response.
+        supported: The spans of the response that the sources support.
     """
     spans = list(supported)
     if not spans:
@@ -213,7 +226,10 @@ RULES: Mapping[str, Rule] = {
 
 
 def misplaced_mentions(case: Case, without: Collection[str] = ()) -> Iterator[Mention]:
-    """Yield the values and names that count as missing, leaving out the rules named in `without`."""
+    """Yield the values and names of the response to treat as missing, because a source uses them in another statement.
+
+    The rules named in `without` are switched off.
+    """
     for rule in RULES.values():
         if rule.misplaced is not None and rule.name not in without:
             yield from rule.misplaced(case)
@@ -227,17 +243,20 @@ def score(
     without: frozenset[str] = frozenset(),
     sentence_encoder: SentenceEncoder | None = None,
 ) -> list[ScoredResponse]:
-    """Compute the logits of each response, after the rules and before the regressions.
+    """Compute the logits of each response, with the rules applied before and after the encoder.
 
-    The encoder reads each sentence with as much of the sources as fits.
+    The encoder gets each sentence of the response with as much of the sources as fits. The regressions then convert the
+    logits to probabilities.
 
     Args:
-        scorer: The scorer that reads the cases.
+        scorer: The scorer that runs the encoder.
         cases: The cases to score.
-        of_sources: Whether the responses are sources to cover. No rule blanks text in these. If such a source has more
-            than `MOST` sentences, only those that share the most words with the response are read.
-        without: The names of rules to leave out.
-        sentence_encoder: The encoder for rules that `locate` short answers. Default: leave these rules out.
+        of_sources: If true, coverage is scored: the response of each case is a source with `must_cover`, and its only
+            source is the original response. Only rules with `of_sources` apply. If such a source has more than `MOST`
+            sentences, only those that share the most words with the response are encoded, and the others get the logit
+            `UNREAD`.
+        without: The names of rules that are switched off.
+        sentence_encoder: The encoder for rules that `locate` short answers. Default: skip these rules.
     """
     rules = [rule for rule in RULES.values() if rule.name not in without and (rule.of_sources or not of_sources)]
     as_read = [[case] for case in cases]  # first the whole case, then its parts

@@ -1,4 +1,4 @@
-"""Combine the sentence scores of the default detector with those of another detector, the reader.
+"""Combine the sentence scores of the default detector with those of a second detector, the reader.
 
 Each score is converted to log-odds relative to the threshold of its detector, and the combined score is the weighted
 mean of both. A sentence that is exactly on both thresholds therefore stays on the threshold, and its score rises if
@@ -33,7 +33,7 @@ def log_odds_of(score: float, threshold: float) -> float:
 
 
 def combined(score: float, reading: float, threshold: float, weight: float) -> float:
-    """Combine a score with the reader's score for the same sentence, and return the combined score in [0, 1].
+    """Combine the default detector's score for a sentence with that of the reader (the second detector), in [0, 1].
 
     Args:
         score: The default detector's score, in [0, 1].
@@ -57,13 +57,16 @@ def with_reader(
     threshold: float,
     weight: float,
 ) -> list[Judgement]:
-    """Combine the scores of the undecided sentences with the reader's scores.
+    """Combine the scores of undecided sentences with those of the reader (the second detector).
+
+    The response's score becomes the highest score of its sentences. If the reader could not judge some of the undecided
+    sentences, they keep their scores, and a note says how many there are.
 
     Args:
         cases: The cases that were judged.
         judgements: The default detector's judgements of the cases.
-        undecided: For each case, the sentences whose scores are combined. All other sentences keep their scores.
-        reader: The other detector.
+        undecided: For each case, the sentences that no rule has decided. Only their scores are combined.
+        reader: The second detector.
         threshold: The default detector's threshold for responses.
         weight: The weight of the reader, in [0, 1].
     """
@@ -94,14 +97,14 @@ def with_reader(
 
 
 def best_weight(examples: Sequence[Example], scored: Sequence[tuple[Judgement, Judgement]]) -> float | None:
-    """Find the weight of the reader that ranks responses best, by ROC AUC.
+    """Find the weight of the reader (the second detector) that ranks responses best, by ROC AUC.
 
     If several weights are equally good, the one nearest to 0.5 is returned.
 
     Args:
         examples: The labelled examples.
-        scored: The judgements of each example with the weights 0 and 1. The log-odds of all other weights lie on a line
-            between them.
+        scored: Two judgements of each example, with the weights 0 and 1. For any weight between, the log-odds are
+            interpolated linearly.
 
     Returns:
         A multiple of 0.1 in [0, 1]. None if all responses have the same label.

@@ -1,9 +1,10 @@
 """Complete a short answer with its question, and find the places in the sources that could support the answer.
 
-A response such as "Yes." says nothing by itself, so the encoder also reads the question.
+A short answer is a response of at most `MOST_WORDS` words to a question. A response such as "Yes." is not a statement,
+so the encoder gets it together with its question.
 
-A short answer can also be in the sources but answer a different question: "1913" is wrong if another building opened in
-1913. The encoder often misses such an error in a long passage, and therefore reads the question and the answer with
+A short answer can also occur in the sources but answer a different question: "1913" is wrong if another building opened
+in 1913. The encoder often misses such an error in a long passage. Therefore it encodes the question and the answer with
 only the sentences around each occurrence of the answer.
 """
 
@@ -39,11 +40,11 @@ _JUDGEMENTS = frozenset(["yes", "no", "true", "false", "correct", "incorrect", "
 
 
 def with_question(case: Case) -> tuple[Case, int]:
-    """Put the question before a short answer, so that the response becomes a full statement.
+    """Put the question before a short answer, so that the response becomes a full statement for the encoder.
 
     Returns:
         The case with the longer response, and the number of characters before the answer. This number is 0 if the case
-        has no question, or if its answer has more than `MOST_WORDS` words.
+        has no question, a question of more than 400 characters, or an answer of more than `MOST_WORDS` words.
 
     >>> case, length = with_question(Case("1", "Yes.", question="Is it old?"))
     >>> case.response, case.response[length:]
@@ -56,7 +57,11 @@ def with_question(case: Case) -> tuple[Case, int]:
 
 
 def without_question(scored: ScoredResponse, length: int) -> ScoredResponse:
-    """Undo `with_question` in a scored response, by dropping the first `length` characters and shifting the rest."""
+    """Remove the words that `with_question` added from the logits of a response.
+
+    The first `length` characters are dropped, and the spans of the remaining words are shifted to the original
+    response.
+    """
     if length == 0 or scored.problem:
         return scored
     inside = [i for i, unit in enumerate(scored.units) if unit.start >= length]
@@ -110,14 +115,14 @@ def in_its_places(case: Case) -> list[Case]:
 
 
 def places(answer: str, text: str, *, sentences_before: int, before: int, after: int) -> Iterator[str]:
-    """Yield the text around each occurrence of a short answer, up to the first `_MOST_MATCHES` occurrences.
+    """Yield the source text around each occurrence of a short answer, up to the first `_MOST_MATCHES` occurrences.
 
     Answers such as "yes" and "no" yield nothing.
 
     Args:
-        answer: The answer. Signs around it are ignored.
-        text: The text.
-        sentences_before: How many sentences before the sentence of the answer to include.
+        answer: The answer. Punctuation around it is ignored.
+        text: The text of the source.
+        sentences_before: The number of sentences to include before the sentence of the answer.
         before: At most this many characters before the answer are included.
         after: At most this many characters after the answer are included, up to the end of its sentence.
     """
@@ -139,11 +144,11 @@ def places(answer: str, text: str, *, sentences_before: int, before: int, after:
 
 
 def answer_in(case: Case) -> Span | None:
-    """Find the part of a short statement that answers the question: the only value or name that the question lacks.
+    """Find the words of a short statement that answer the question: its only value or name that is not in the question.
 
-    Return None if the statement does not answer the question, because the question has fewer than half of the
-    statement's other content words. Also return None if the response has several such values or names, a negation,
-    several sentences, or more than `_LONGEST_STATEMENT` words, or if the name has more than `MOST_WORDS` words.
+    Return None if the statement seems to be about something else, because fewer than half of its other content words
+    occur in the question. Also return None if the response has several such values or names, a negation, several
+    sentences, or more than `_LONGEST_STATEMENT` words, or if the name has more than `MOST_WORDS` words.
 
     >>> case = Case("1", "The new library opened in 1931.", question="When did the new library open?")
     >>> answer_in(case).of(case.response)

@@ -19,7 +19,7 @@ _MOST = 40  # amounts of one currency that are compared
 
 
 def computed_amounts(case: Case) -> Iterator[Span]:
-    """Yield the amounts of money that no source has but that follow from earlier amounts in the response.
+    """Yield the amounts of money that occur in no source but can be computed from earlier amounts in the response.
 
     Such an amount is the sum of two or more successive amounts in the same currency, or the difference of two of them.
 

@@ -1,1 +1,1 @@
-"""Find discrepancies: places where a response clearly differs from its sources, by fixed rules."""
+"""Find discrepancies: words or values of a response that clearly differ from its sources, by fixed rules."""

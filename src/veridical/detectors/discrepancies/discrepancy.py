@@ -1,4 +1,4 @@
-"""A place in a response that clearly differs from the sources, as found by a rule."""
+"""The record of a discrepancy: words of a response that clearly differ from the sources, as found by a rule."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from veridical.text.segment import sentences
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """A place in a response that differs from the sources, with what the sources say instead.
+    """Words or a value of a response that differ from the sources, as found by a rule.
 
     Attributes:
-        span: The place, in characters of the response.
+        span: The wrong words, in characters of the response.
         kind: The kind of error (`explanation.kinds.KINDS`).
         reason: What the sources say instead, or that no source says anything about it.
-        correction: The right text for this place. None if it is not clear.
+        correction: The text that should replace the wrong words. None if it is not clear.
         evidence: The source passage that contradicts the response. Empty if no source says anything about it.
-        within: The whole value, if only this part of the value is wrong.
+        within: The span of the complete value, if only a part of it is wrong ("964" in "964 m").
     """
 
     span: Span
@@ -33,7 +33,10 @@ class Discrepancy:
     within: Span | None = None
 
     def verdict(self, score: float) -> Verdict:
-        """Build the verdict on this place, with a score in [0, 1]."""
+        """Build the verdict on the wrong words, with a score in [0, 1].
+
+        It has the label "contradiction" if there is evidence.
+        """
         return Verdict(
             self.span,
             score,
@@ -46,12 +49,12 @@ class Discrepancy:
 
 
 def passage(source: Source, span: Span) -> tuple[Evidence, ...]:
-    """Return the source sentence that contains the beginning of `span`, as evidence."""
+    """Return the source sentence in which `span` begins, as evidence."""
     return (Evidence(source.id, sentence_at(source.text, span.start)),)
 
 
 def sentence_at(text: str, position: int) -> Span:
-    """Return the sentence of a text that holds the character at `position`."""
+    """Return the sentence of a text that contains the character at `position`."""
     spans = sentences(text)
     i = bisect_right(spans, position, key=lambda sentence: sentence.start) - 1
     return spans[max(i, 0)]
@@ -64,13 +67,21 @@ def with_verdicts(
     scored: Sequence[Verdict] = (),
     at_least: float = 0.0,
 ) -> tuple[tuple[Verdict, ...], tuple[Verdict, ...]]:
-    """Add the verdicts on discrepancies to the verdicts on words and on sentences.
+    """Add verdicts on discrepancies to the verdicts on words and sentences of a response.
 
     A discrepancy and its sentence get the score of the sentence, but at least `at_least`. If the sentence has no score,
-    both get 1. The verdict on a discrepancy replaces the verdicts on the words inside it. If a discrepancy goes beyond
-    its sentence, the sentence is extended.
+    both get 1. The verdict on a discrepancy replaces the verdicts on the words inside it. If a discrepancy extends
+    beyond its sentence, the span of the sentence is extended.
 
-    Return the verdicts on words and discrepancies, and the verdicts on sentences.
+    Args:
+        text: The response.
+        found: The discrepancies in the response.
+        words: The verdicts on words.
+        scored: The verdicts on sentences.
+        at_least: The lowest score for a discrepancy in a scored sentence.
+
+    Returns:
+        The verdicts on words and discrepancies, and the verdicts on sentences.
     """
     spans = sentences(text)
     sentences_scored: list[Verdict] = []

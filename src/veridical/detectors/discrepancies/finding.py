@@ -33,9 +33,10 @@ MISSING_VALUES = frozenset({"other_values"})
 
 
 def discrepancies(case: Case, without: frozenset[str] = frozenset()) -> tuple[Discrepancy, ...]:
-    """Find the discrepancies between a response and its sources, in the order of the response.
+    """Find the discrepancies between a response and its sources with all rules in `RULES`, in text order.
 
-    If two discrepancies overlap, only the one from the earlier rule is kept. Rules named in `without` are left out.
+    If two discrepancies overlap, only the one from the earlier rule is kept. The rules named in `without` are switched
+    off.
     """
     found: list[Discrepancy] = []
     for name in RULES if any(source.text for source in case.sources) else ():

@@ -74,7 +74,7 @@ class _Rate:
 
 
 def rate_discrepancies(case: Case) -> Iterator[Discrepancy]:
-    """Find rates in the response whose value the sources have only for another period.
+    """Yield rates of the response whose value the sources have only for another period ("a week", not "a month").
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "It costs 900 euros a week.", (Source("s", "The rent is 900 euros a month."),))
@@ -108,7 +108,7 @@ def rate_discrepancies(case: Case) -> Iterator[Discrepancy]:
 
 
 def same_rates(case: Case) -> Iterator[Span]:
-    """Find rates in the response that a source writes in another form, such as "weekly" for "every week".
+    """Yield rates of the response that a source writes in another form, such as "weekly" for "every week".
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "It costs 4% annually.", (Source("s", "The loan costs 4 per cent a year."),))

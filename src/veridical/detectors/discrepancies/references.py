@@ -26,7 +26,7 @@ _COMMON = frozenset(  # words in backticks that are no names
 
 
 def identifier_discrepancies(case: Case) -> Iterator[Discrepancy]:
-    """Yield the identifiers of the response that neither the sources nor the user mention.
+    """Yield the identifiers of the response, such as versions, that neither the sources nor the user mention.
 
     The ids, citations and metadata of the sources are searched, too.
 
@@ -57,7 +57,7 @@ def identifier_discrepancies(case: Case) -> Iterator[Discrepancy]:
 
 
 def known_in_other_forms(case: Case) -> Iterator[Span]:
-    """Yield the identifiers of the response that its sources or the user mention in another form.
+    """Yield the identifiers of the response that its sources or the user write in another form.
 
     >>> case = Case("1", "It follows RFC 2616.", (Source("s", "See RFC2616."),))
     >>> [span.of(case.response) for span in known_in_other_forms(case)]

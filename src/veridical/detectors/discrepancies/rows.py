@@ -124,7 +124,7 @@ class _Table:
 
 
 def row_discrepancies(case: Case) -> Iterator[Discrepancy]:
-    r"""Find values in the response that a source has in another row, or in another cell of the same row.
+    r"""Yield values of the response that a source has in another row or cell than the one that the sentence is about.
 
     >>> from veridical.records.types import Source
     >>> tents = Source("s", "Small tent: 60 euros\nLarge tent: 90 euros")

@@ -25,7 +25,7 @@ class _Difference:
 
 
 def sign_discrepancies(case: Case) -> Iterator[Discrepancy]:
-    """Find symbols in the response that a source contradicts and that no source has.
+    """Yield symbols of the response that a source contradicts and that no source has, such as ">" for "<".
 
     A source must have the words of the sentence in the same order, or at least the words beside the symbol.
 
@@ -61,7 +61,13 @@ def _of_sentence(ours: SignedText, sources: Sequence[Source]) -> list[tuple[Sour
 
 
 def sign_differences(ours: SignedText, theirs: SignedText, first: int) -> Iterator[_Difference]:
-    """Find the symbols that differ between a sentence and a text with the same words from word `first` on."""
+    """Yield the symbols that differ between a sentence and a source passage with the same words.
+
+    Args:
+        ours: The sentence.
+        theirs: The source.
+        first: The index of the source word at which the passage begins.
+    """
     for i in range(len(ours.forms)):
         if ours.word(i)[:1].isdigit():
             one, other = _units(ours, i), _units(theirs, first + i)
@@ -73,9 +79,12 @@ def sign_differences(ours: SignedText, theirs: SignedText, first: int) -> Iterat
 
 
 def has_more_units(ours: SignedText, theirs: SignedText, first: int) -> bool:
-    """Check whether a sentence has a unit or currency that a text with the same words lacks.
+    """Check whether a sentence has a unit or currency that a source passage with the same words lacks ("$90" for "90").
 
-    For example, the sentence has "$90", and the text has "90". The words of the text are compared from word `first` on.
+    Args:
+        ours: The sentence.
+        theirs: The source.
+        first: The index of the source word at which the passage begins.
     """
     return any(_units(ours, i) and not _units(theirs, first + i) for i in range(len(ours.forms)))
 

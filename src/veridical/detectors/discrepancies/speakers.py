@@ -64,7 +64,7 @@ class _Turn:
 
 
 def speaker_discrepancies(case: Case) -> Iterator[Discrepancy]:
-    r"""Find speakers that the response names in place of the real speakers.
+    r"""Yield the names of speakers in the response to whom a sentence is attributed although another speaker said it.
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "Ben said they need staff.", (Source("s", "Ana: We need staff.\nBen: I am off."),))

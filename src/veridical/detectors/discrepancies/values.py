@@ -47,7 +47,7 @@ _SMALL = 12  # up to this number, days, weeks … in two texts may be equal by c
 
 
 def value_discrepancies(case: Case) -> Iterator[Discrepancy]:
-    """Find values in the response that the sources have only with another sign or unit.
+    """Yield values of the response whose number the sources have only with another sign, unit or magnitude.
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "The file has 2 MB.", (Source("s", "A file of 2 GB was sent."),))
@@ -75,7 +75,7 @@ def value_discrepancies(case: Case) -> Iterator[Discrepancy]:
 
 
 def lowered_values(case: Case) -> Iterator[Span]:
-    """Find phrases such as "fell 3.2%" if no source has 3.2% but a source has -3.2%.
+    """Yield phrases such as "fell 3.2%" that a source supports by a negative value (-3.2%), if no source has 3.2%.
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "Sales fell by 3.2%.", (Source("s", "Sales: -3.2%"),))
@@ -97,10 +97,10 @@ def lowered_values(case: Case) -> Iterator[Span]:
 
 
 def ambiguous_dates(case: Case) -> Iterator[str]:
-    """Yield a note on each date in digits whose day and month could be exchanged ("05/01/2020").
+    """Yield a note for the user on each date whose day and month could be exchanged ("05/01/2020").
 
-    A date in the response is noted if a source writes the same date clearly, and a date in a source if the response
-    does.
+    There is a note on a date in the response if a source writes the same date unambiguously, and on a date in a source
+    if the response does.
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "It opened on 1 May 2020.", (Source("s", "Opening: 05/01/2020"),))

@@ -103,7 +103,9 @@ class _Answer:
 
 
 def yes_no_discrepancies(case: Case) -> Iterator[Discrepancy]:
-    """Find sentences in the response that say yes where a source says no, or no where a source says yes.
+    """Yield sentences of the response that affirm what a source answers with no, or deny what it answers with yes.
+
+    The source may answer a question, or have yes or no in a field or table cell.
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "We ship to Norway.", (Source("s", "Do you ship to Norway? No."),))
@@ -128,7 +130,10 @@ def yes_no_discrepancies(case: Case) -> Iterator[Discrepancy]:
 
 
 def confirmed(case: Case) -> Iterator[Span]:
-    """Find sentences in the response that agree with a yes or no in a source and say nothing else."""
+    """Yield sentences of the response that agree with a yes or no in a source.
+
+    All content words of such a sentence must occur in the sources, so that it says nothing else.
+    """
     index = index_of(tuple(source.text for source in case.sources))
     for sentence, _, _, agrees in _compared(case):
         unknown = [t for t in sentence.tokens if t.keys and not any(k in index or k in _GENERIC for k in t.keys)]

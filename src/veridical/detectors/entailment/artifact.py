@@ -18,7 +18,14 @@ KIND = "summac"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedLayer:
-    """A trained layer of SummaC Conv. `labels` says what the classes of the base model mean, separated by "|"."""
+    """A trained layer of SummaC Conv, which scores a sentence from a histogram of its entailment probabilities.
+
+    Attributes:
+        base: The base model that computes the probabilities. The folder names it but does not contain it.
+        form: The published method whose texts and arithmetic are used, with the number of bins of the histogram.
+        labels: The meanings of the base model's classes, separated by "|", such as "contradiction|neutral|entailment".
+        layer: The weights of the layer.
+    """
 
     base: Base
     form: Form
@@ -33,7 +40,7 @@ class _Settings:
 
 
 def load_layer(folder: Path) -> TrainedLayer:
-    """Read the trained layer in a folder.
+    """Load the layer that `veridical train summac` wrote to a folder.
 
     Raises:
         DataError: The folder contains no layer, or a damaged layer.

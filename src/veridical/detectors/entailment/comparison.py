@@ -1,6 +1,7 @@
-"""Score every text to check against every part of the sources, in one matrix of probabilities for each case.
+"""Compute the probabilities that the parts of the sources entail the texts to check, as one matrix for each case.
 
-The matrix has a row for each hypothesis (a text to check) and a column for each premise (a part of the sources).
+The matrix has a row for each hypothesis (a text to check, such as a sentence of the response) and a column for each
+premise (a part of the sources, such as a chunk of a few sentences).
 """
 
 from __future__ import annotations
@@ -19,7 +20,18 @@ from veridical.records.types import Case, Claim, SourceSpan
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matrix:
-    """The scores of one case, as in `models.cross_encoder.PairScores`. All have *Shape:* (hypotheses, premises)"""
+    """The class probabilities for all pairs of texts of one case. *Shape:* (hypotheses, premises) for each array.
+
+    A hypothesis is a text to check, such as a sentence of the response. A premise is a part of the sources.
+
+    Attributes:
+        entailment: The probability in [0, 1] that the premise entails the hypothesis. NaN if the hypothesis has no
+            tokens.
+        contradiction: The probability in [0, 1] that the premise contradicts the hypothesis. None if the model has no
+            class for contradiction.
+        read: The number of characters of the hypothesis that the model processed. Fewer than all if it is too long.
+        whole: True where the model processed the complete premise.
+    """
 
     entailment: Floats
     contradiction: Floats | None
@@ -28,13 +40,21 @@ class Matrix:
 
     @property
     def is_read(self) -> NDArray[np.bool_]:
-        """Which hypotheses have probabilities. *Shape:* (hypotheses,)"""
+        """A mask of the hypotheses that have probabilities. *Shape:* (hypotheses,)"""
         return np.asarray(np.isfinite(self.entailment).all(axis=1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compared:
-    """A case with its hypotheses, premises and matrix. If there is no matrix, `problem` says why."""
+    """A case with its texts to check (hypotheses), the parts of its sources (premises), and their probabilities.
+
+    Attributes:
+        case: The case.
+        hypotheses: The texts to check, with their spans in the response.
+        premises: The spans of the sources.
+        matrix: The probabilities of all pairs. None if there is nothing to compare.
+        problem: The reason why there is no matrix.
+    """
 
     case: Case
     hypotheses: tuple[Claim, ...] = ()
@@ -44,7 +64,15 @@ class Compared:
 
 
 def compare(scorer: PairScorer, form: Form, cases: Sequence[Case]) -> list[Compared]:
-    """Compare each case with its sources. The pairs of all cases are scored in one call."""
+    """Compute the entailment probabilities of each case, for every pair of a text to check and a part of the sources.
+
+    The pairs of all cases are scored in one call.
+
+    Args:
+        scorer: The scorer for pairs of texts.
+        form: The published method, which determines how responses and sources are split.
+        cases: The cases.
+    """
     texts: list[tuple[tuple[Claim, ...], list[SourceSpan]]] = []
     pairs: list[tuple[str, str]] = []
     problems = [nothing_to_check(case) for case in cases]

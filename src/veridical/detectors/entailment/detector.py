@@ -1,6 +1,6 @@
 """Check each sentence of a response against the sources with a cross-encoder, as a published method does.
 
-A form (`forms`) describes a method: which texts it compares, and how it computes scores from the probabilities.
+A form (`forms.Form`) describes a method: which texts it compares, and how it computes scores from the probabilities.
 """
 
 from __future__ import annotations

@@ -35,20 +35,25 @@ CHOICES = {
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Says how a method chooses premises and hypotheses, and how it computes scores from the probabilities.
+    """A published method of scoring with entailment: which texts it compares, and how it computes scores.
+
+    A hypothesis is a text to check, and a premise is a part of the sources. The model computes P(entailment) and
+    P(contradiction) for each pair.
 
     Attributes:
-        premise: The text that a hypothesis is compared with: "sentence" for a sentence of a source, "chunk" for several
-            whole sentences, or "document" for a whole source.
-        hypothesis: The text to check: "sentence" for each sentence of the response, or "response" for all of it.
+        premise: The part of the sources that a hypothesis is compared with: "sentence", "chunk" (several complete
+            sentences), or "document" (a complete source).
+        hypothesis: The text to check: "sentence" for each sentence of the response, or "response" for all of it at
+            once.
         words: The maximum number of words in a chunk, or of tokens if `unit` is "token".
-        contradiction: Whether to subtract the highest P(contradiction) from the highest P(entailment).
-        response: How to get the score of the response: the "mean" of the scores of its sentences, or the "worst" score.
-        joined: How to join the two texts (`models.cross_encoder.CrossEncoder`).
+        contradiction: If true, the highest P(contradiction) is subtracted from the highest P(entailment).
+        response: The computation of the response's score from the scores of its sentences: "mean" or "worst".
+        joined: The way to join the two texts into one input: "pair", "single", or a prompt template with {premise} and
+            {hypothesis} (`models.cross_encoder.CrossEncoder`).
         unit: The unit in which chunks are measured, "word" or "token".
-        answers: The tokens that an encoder-decoder writes for "unsupported" and "supported". Empty for a classifier.
-        bins: For SummaC Conv, the number of bins in the histogram of probabilities that the trained layer reads. 0
-            means that the highest probability is used instead.
+        answers: The tokens that an encoder-decoder generates for "unsupported" and "supported". Empty for a classifier.
+        bins: For SummaC Conv, the number of bins in the histogram of probabilities that is the input of the trained
+            layer. If 0, the highest probability is used instead.
     """
 
     premise: Literal["sentence", "chunk", "document"] = "chunk"
@@ -96,10 +101,10 @@ FORMS = {
 
 
 def chunks(text: str, most: int, count: Callable[[str], int] | None = None) -> list[Span]:
-    """Join the sentences of a text into chunks of at most `most` words.
+    """Group the sentences of a text into chunks of at most `most` words.
 
-    A sentence is cut only if it is longer than a chunk. To measure chunks in another unit, such as tokens, pass a
-    function `count`. A long sentence is still cut into pieces of `most` words.
+    A sentence is split only if it is longer than a chunk. To measure chunks in another unit, such as tokens, pass a
+    function `count`. Even then, a sentence that is too long is split into pieces of `most` words.
 
     >>> text = "One two. Three four five. Six."
     >>> [span.of(text) for span in chunks(text, 4)]
@@ -123,12 +128,14 @@ def chunks(text: str, most: int, count: Callable[[str], int] | None = None) -> l
 def premises_of(
     sources: Sequence[Source], form: Form, most_words: int, count: Callable[[str], int]
 ) -> list[SourceSpan]:
-    """Split the sources of a case into premises, in order. Parts without any word are left out.
+    """Split the sources of a case into premises, the texts that may entail a sentence of the response.
+
+    Texts without any word are skipped.
 
     Args:
         sources: The sources of the case.
-        form: The form, whose `premise` names the kind of part.
-        most_words: The number of words that the model can read beside a hypothesis, which limits the size of chunks.
+        form: The method, whose `premise` says how to split: into sentences, chunks or complete sources.
+        most_words: The number of words that the model can process beside a hypothesis, which limits the size of chunks.
         count: A function that counts the tokens of a text.
     """
     premises = []
@@ -146,9 +153,9 @@ def premises_of(
 
 
 def hypotheses_of(response: str, form: Form) -> tuple[Claim, ...]:
-    """Return the texts to check: the sentences of the response, or the whole response.
+    """Return the texts of a response to check: its sentences, or the complete response, as `form.hypothesis` says.
 
-    Texts without any word are left out.
+    Sentences without any word are skipped.
     """
     spans = statements(response)
     if form.hypothesis == "response":
@@ -157,11 +164,11 @@ def hypotheses_of(response: str, form: Form) -> tuple[Claim, ...]:
 
 
 def histograms(entailment: Floats, bins: int) -> Floats:
-    """Make a histogram of the entailment probabilities of each hypothesis, for SummaC Conv.
+    """Compute a histogram of the entailment probabilities of each hypothesis, the input of SummaC Conv.
 
     Args:
         entailment: The probabilities of entailment. *Shape:* (hypotheses, premises)
-        bins: How many bins divide [0, 1] evenly. The value 1 belongs to the last bin.
+        bins: The number of bins, which divide [0, 1] evenly. The value 1 belongs to the last bin.
 
     Returns:
         The counts. *Shape:* (hypotheses, bins)
@@ -174,18 +181,20 @@ def histograms(entailment: Floats, bins: int) -> Floats:
 def sentence_scores(
     entailment: Floats, contradiction: Floats | None, form: Form, layer: LogisticLayer | None
 ) -> tuple[Floats, float]:
-    """Compute the score of each hypothesis and the score of the response, all in [0, 1].
+    """Compute the score of each hypothesis (text to check) and the score of the response, in [0, 1], 1 = hallucinated.
 
-    Without a layer, the score of a hypothesis is 1 - e, where e is its highest P(entailment) over the premises. If
-    `form.contradiction` is set, the score is (1 - (e - c)) / 2, where c is its highest P(contradiction).
+    Without a layer, the score of a hypothesis is 1 - e, where e is its highest P(entailment) over the premises (parts
+    of the sources). If `form.contradiction` is set, the score is (1 - (e - c)) / 2, where c is its highest
+    P(contradiction).
 
-    With a layer, the histogram of each hypothesis is scored. The response is scored by the mean of the histograms,
-    which gives the same result as the mean of the logits.
+    With a layer, the histogram of each hypothesis is scored. For the response, the mean of the histograms is scored,
+    which gives the same result as the mean of the logits. If `form.response` is "worst", the response gets the highest
+    score of its hypotheses in both cases.
 
     Args:
         entailment: The probabilities of entailment. Both dimensions are at least 1. *Shape:* (hypotheses, premises)
         contradiction: The probabilities of contradiction, in the same shape.
-        form: The form, which sets the arithmetic.
+        form: The method, which determines the arithmetic.
         layer: The layer of SummaC Conv, which computes P(hallucinated) from a histogram.
     """
     if layer is not None:

@@ -1,4 +1,7 @@
-"""Score pairs of texts with a sequence classifier, or with a classifier trained by `veridical train tokens`."""
+"""Score pairs of texts with a sequence classifier, or with a classifier trained by `veridical train tokens`.
+
+Each pair consists of a premise (a part of the sources) and a hypothesis (a text to check).
+"""
 
 from __future__ import annotations
 
@@ -36,15 +39,18 @@ from veridical.text.segment import words
 
 
 class PairScorer(Protocol):
-    """Gives the probability that a premise entails a hypothesis."""
+    """The protocol of models that compute the probability that a premise entails a hypothesis.
+
+    The premise is a part of the sources, and the hypothesis is a text to check, such as a sentence of the response.
+    """
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
-        """Compute the probabilities for (premise, hypothesis) pairs."""
+        """Compute the probabilities of entailment and contradiction for (premise, hypothesis) pairs."""
         ...
 
     @property
     def most_words(self) -> int:
-        """The approximate number of words of a premise that the model can read beside a hypothesis."""
+        """The approximate number of words of a premise that fit into the model's input beside a hypothesis."""
         ...
 
     def count(self, text: str) -> int:
@@ -53,11 +59,11 @@ class PairScorer(Protocol):
 
     @property
     def has_contradiction(self) -> bool:
-        """Whether the scorer distinguishes contradiction from absence."""
+        """Whether the scorer distinguishes contradicted hypotheses from those that the premise does not mention."""
         ...
 
     def fingerprint(self) -> dict[str, Any]:
-        """Identify everything that the scores depend on, as JSON."""
+        """Return everything that the scores depend on, as JSON."""
         ...
 
 
@@ -93,15 +99,14 @@ class ClassifierScorer:
 
     Args:
         folder: The Hugging Face folder.
-        options: The options for reading and running the model.
+        options: The options for loading and running the model.
 
     Attributes:
-        joined: How to join the two texts (`models.cross_encoder.CrossEncoder`).
-        expected: The record of the model on whose probabilities a layer was trained, or None. If it is set, any other
-            model is refused.
+        joined: The way to join the two texts into one input (`models.cross_encoder.CrossEncoder`).
+        expected: The model that a layer of SummaC Conv was trained with. If it is set, any other model is rejected.
 
     Raises:
-        InputError: The model is of another kind, needs code of its own, or does not say what its classes mean.
+        InputError: The model has another architecture, needs code of its own, or its labels do not say what they mean.
     """
 
     def __init__(self, folder: Path, options: ScorerOptions | None = None) -> None:
@@ -124,7 +129,10 @@ class ClassifierScorer:
 
     @property
     def usual_form(self) -> str:
-        """The name of the form (`forms.FORMS`) that the model's classes suggest."""
+        """The name of the published method (`forms.FORMS`) that fits the model's labels, such as "nli".
+
+        It is used if the user chooses no form.
+        """
         if self.architecture == HHEM:
             return "hhem-2"
         if len(self.roles) == 1:
@@ -135,11 +143,14 @@ class ClassifierScorer:
 
     @property
     def base(self) -> Base:
-        """The record of the model, which is stored with a layer that is trained on its probabilities."""
+        """The description of the model, to be stored with a layer that is trained on its probabilities."""
         return replace(base_of(self.load()), name=str(self.folder.resolve()))
 
     def load(self) -> LocalModel:
-        """Load the model with its weights."""
+        """Load the model with its weights.
+
+        Raises an error if the model differs from `expected`.
+        """
         kind: Kind = "seq2seq" if self.options.answers else "classifier"
         model = load(self.folder, device=self.options.device, dtype=self.options.dtype, kinds=(kind,))
         if self.expected is not None:
@@ -174,7 +185,7 @@ class ClassifierScorer:
 
     @property
     def most_words(self) -> int:
-        """The approximate number of words of a premise that the model can read, assuming 0.7 words per token."""
+        """The approximate number of words that fit into the model's input, assuming 0.7 words per token."""
         return max(1, int(0.7 * self.encoder.room))
 
     def count(self, text: str) -> int:
@@ -183,15 +194,15 @@ class ClassifierScorer:
 
     @property
     def has_contradiction(self) -> bool:
-        """Whether one of the classes is contradiction."""
+        """Whether one of the model's classes means contradiction."""
         return "contradiction" in self.roles
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
-        """Compute the probabilities for (premise, hypothesis) pairs."""
+        """Compute the probabilities of entailment and contradiction for (premise, hypothesis) pairs."""
         return self.encoder.score(pairs)
 
     def fingerprint(self) -> dict[str, Any]:
-        """Identify the model, what its classes mean, and the options that change its numbers."""
+        """Return everything that the scores depend on: the model, the meanings of its classes, and the options."""
         options = {name: getattr(self.options, name) for name in ("answers", "onnx", "max_tokens")}
         model = {"onnx": self.encoder.runner.model.hash} if self._has_onnx_only else identity(self.load())
         return {"model": model, "roles": list(self.roles), "joined": self.joined, **options}
@@ -200,8 +211,10 @@ class ClassifierScorer:
 class TokensScorer:
     """Scores pairs of texts with a classifier of `veridical train tokens`, by 1 - P(the hypothesis is hallucinated).
 
-    `expected` is the record of the classifier on whose probabilities a layer was trained, or None. If it is set, any
-    other classifier is refused.
+    Attributes:
+        tokens: The classifier.
+        expected: The classifier that a layer of SummaC Conv was trained with. If it is set, any other classifier is
+            rejected.
     """
 
     has_contradiction = False
@@ -213,24 +226,28 @@ class TokensScorer:
 
     @property
     def base(self) -> Base:
-        """The record of the classifier, which is stored with a layer that is trained on its probabilities.
+        """The description of the classifier, to be stored with a layer that is trained on its probabilities.
 
-        Its `weights` identify the whole classifier.
+        Its `weights` are a hash of the complete classifier, not only of the backbone.
         """
         base = base_of(self.tokens.backbone())
         return replace(base, name=str(self.tokens.path.resolve()), weights=self.tokens.fingerprint()["tokens"])
 
     @property
     def most_words(self) -> int:
-        """A number that no premise reaches, because the classifier itself selects evidence or reads windows."""
+        """A practically infinite number, because the classifier itself handles premises that are too long."""
         return 1 << 30
 
     def count(self, text: str) -> int:
-        """Count the words of a text. Tokens are not needed, because this scorer has no length limit."""
+        """Count the words of a text, in place of its tokens, because premises have no length limit here."""
         return len(words(text))
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
-        """Compute the probabilities for (premise, hypothesis) pairs. Equal pairs are run only once."""
+        """Compute the probabilities of entailment for (premise, hypothesis) pairs. Equal pairs are run only once.
+
+        Raises:
+            InputError: The classifier is not the one in `expected`.
+        """
         if self.expected is not None and self.expected.weights != self.tokens.fingerprint()["tokens"]:
             raise InputError(
                 f"{self.tokens.path} is not the classifier that the layer was trained on: the weights differ",
@@ -253,12 +270,13 @@ class TokensScorer:
 def open_scorer(
     place: str | Path, options: ScorerOptions, *, model: str | None = None
 ) -> ClassifierScorer | TokensScorer:
-    """Open the scorer that a folder or a hub name stands for.
+    """Make the scorer for the model in a folder or on the hub.
 
     Args:
         place: A folder with a sequence classifier or a classifier of `veridical train tokens`, or a hub name.
-        options: The options for reading and running the model.
-        model: Where the backbone is now, for a classifier of `train tokens` whose backbone was frozen.
+        options: The options for loading and running the model.
+        model: The folder of the backbone, for a classifier of `train tokens` whose backbone was frozen. Default: the
+            folder at training.
     """
     folder = checkpoint_folder(place)
     if described_kind(folder) is None:

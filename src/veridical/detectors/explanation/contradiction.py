@@ -39,7 +39,8 @@ class FlaggedWords:
     Attributes:
         sentence: The sentence with the flagged words.
         span: The characters from the first to the last flagged word.
-        whole: Whether the sentence as a whole is flagged, rather than some of its words.
+        whole: If true, most of the sentence is flagged, so the sentence is explained as one. If false, only these words
+            are.
         words: All words of the sentence, weighted by how rare they are in the sources.
     """
 
@@ -59,9 +60,9 @@ class Contradiction:
     """A statement in the sources that contradicts some words of the response.
 
     Attributes:
-        sentences: The indices of the source sentences that make the statement.
-        reason: What these sentences say instead, in words.
-        correction: The right words. None if some of them cannot be determined.
+        sentences: The indices of the source sentences that make the statement (in `SentenceIndex.sentences`).
+        reason: A phrase for the user that says how they contradict the words, such as "the source has 1893, not 1983".
+        correction: The text that should replace the flagged words. None if some of it cannot be determined.
         kind: The kind of error, such as "value" or "name". None if it is another kind, or if there are several.
     """
 
@@ -88,7 +89,9 @@ def find_contradiction(
     values: Sequence[tuple[Mention, MentionComparison]],
     closest: Sequence[int],
 ) -> Contradiction | None:
-    """Find what a source says instead of flagged words of a response. Return None if this cannot be determined.
+    """Find a statement of the sources that contradicts flagged words of a response, or return None if none is clear.
+
+    It may have another value or name in the same place, the opposite word, or a negation.
 
     Args:
         sources: The index of the sources.
@@ -125,7 +128,7 @@ def find_contradiction(
 
 
 def compared(sources: SentenceIndex, flagged: FlaggedWords) -> list[tuple[Mention, MentionComparison]]:
-    """Compare the values and names in flagged words with those of the sources.
+    """Compare each value and name in flagged words with the sources, and return it with the result.
 
     If only part of a date is flagged and no source has a date in its place, the year and month are compared separately.
     """
@@ -204,12 +207,15 @@ def _opposites(
 
 
 def opposites(word: str) -> Set[str]:
-    """Return the opposites of a word in lower case ("fell" for "rose")."""
+    """Return the antonyms of a lower-case word from a fixed list, such as "fell" for "rose".
+
+    The set is empty for a word that is not in the list.
+    """
     return _OPPOSITES.get(word, set())
 
 
 def says_similar(token: Token, sentence: Sentence) -> bool:
-    """Check whether a sentence has another word that may mean the same as `token` ("rose", "increased")."""
+    """Check whether a sentence has a near-synonym of `token` from a fixed list, such as "increased" for "rose"."""
     return any(other.form in SIMILAR.get(token.form, ()) for other in sentence.tokens)
 
 

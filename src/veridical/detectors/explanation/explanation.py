@@ -47,9 +47,10 @@ _QUOTE = 60  # most characters that a reason quotes
 
 
 def likely_label(contradicted: float) -> str | None:
-    """Turn the probability in [0, 1] that the sources contradict an unsupported text into a label.
+    """Convert the probability that the sources contradict an unsupported text into a label.
 
-    The label is `CONTRADICTION` if the probability is high, `ABSENCE` if it is low, and None in between.
+    The label is `CONTRADICTION` if the probability is high, `ABSENCE` (no source mentions the text) if it is low, and
+    None in between.
 
     >>> [likely_label(probability) for probability in (0.95, 0.5, 0.1)]
     ['contradiction', None, 'absence']
@@ -68,26 +69,29 @@ def explained(
 ) -> Judgement:
     """Add explanations to the flagged spans and the omissions of a judgement.
 
-    Each flagged verdict is given a `reason`, with the closest source sentences as `evidence`. If it is clear whether
-    the sources contradict the words or do not mention them, the `label` says so (`CONTRADICTION` or `ABSENCE`). If a
-    source clearly has another value or name in the same place, or the opposite word, this becomes the `correction`. The
-    `kind` of error (`KINDS`, `REFERENCE`) is set for the whole sentence if it is clear. Flagged words that are next to
-    each other share one explanation.
+    These fields of each flagged verdict are set:
 
-    An omission is given a reason that quotes the closest sentence of the response.
+    - `reason`, with the closest source sentences as `evidence`.
+    - `label`, if it is clear whether the sources contradict the words (`CONTRADICTION`) or do not mention them
+      (`ABSENCE`).
+    - `correction`, if a source clearly has another value or name in the same place, or the opposite word.
+    - `kind`, the kind of error in the sentence (`KINDS`, `REFERENCE`), if it is clear.
 
-    Fields that the detector has filled in are kept, and new reasons are added after its own. A verdict that already has
-    a kind is not changed. If the case has no sources, the judgement is returned unchanged.
+    Adjacent flagged words share one explanation. An omission gets a reason that quotes the closest sentence of the
+    response.
+
+    Fields that the detector has set are kept, and new reasons are appended to its own. A verdict that already has a
+    kind is not changed. If the case has no sources, the judgement is returned unchanged.
 
     Args:
         case: The case that was judged.
         judgement: A detector's judgement of the case.
         thresholds: The thresholds that decide which spans and omissions are flagged (`records.decide`). Default: 0.5.
-        contradicted: Parts of the response, each with the probability in [0, 1] that the sources contradict the part
-            rather than not mention it, given that it is unsupported. If comparing words does not decide the label, this
-            probability does.
-        most_similar: Finds the sentence that is closest in meaning, for words that no source sentence shares.
-        done: Whether the detector explains its own findings. If so, only findings without a reason are explained here.
+        contradicted: Spans of the response, such as its sentences, each with the probability in [0, 1] that the sources
+            contradict the span, given that it is unsupported. It decides the label if comparing words does not.
+        most_similar: A function that finds the source sentence closest in meaning. It is used if no source sentence
+            shares words with the sentence of the flagged words.
+        done: If true, the detector explains its own findings, and only findings without a reason are explained here.
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "The tower was built in 1983.", (Source("a", "It rains. The tower was built in 1893."),))

@@ -56,14 +56,16 @@ _MOST, _FEW = 0.6, 4
 def kind_of_error(
     sources: SentenceIndex, sentence: Sentence, parts: Sequence[Span], *, label: str | None = None
 ) -> str | None:
-    """Return the most probable kind of error in a sentence, or None if the kind is not clear.
+    """Classify the error in a flagged sentence, and return the most probable kind, or None if it is not clear.
+
+    The result is a key of `KINDS`, such as "value" or "negation".
 
     Args:
         sources: The index of the sources.
         sentence: A sentence of the response.
-        parts: The flagged parts of the sentence.
-        label: `CONTRADICTION` if a source contradicts the sentence, which rules out an addition. `ABSENCE` if no source
-            says anything similar, which rules out errors in retelling a source.
+        parts: The flagged spans of the sentence.
+        label: `CONTRADICTION` if a source contradicts the sentence, which excludes the kind "addition". `ABSENCE` if no
+            source says anything similar, which excludes errors in retelling a source, such as "negation".
     """
     if not sources.closest(sources.weighted(sentence), 1):
         return None  # there is nothing to compare with
@@ -92,7 +94,7 @@ def _knows_words(values: Mapping[str, float]) -> bool:
 
 
 def probabilities(values: Mapping[str, float]) -> dict[str, float]:
-    """Compute the probability of each kind in `LEARNED` from the features of a sentence."""
+    """Compute the probability of each kind of error in `LEARNED`, from the features of a sentence (`features`)."""
     weights = _weights()
     known = [(weights[name], value) for name, value in values.items() if name in weights]
     exponents = [exp(sum(of_name[i] * value for of_name, value in known)) for i in range(len(LEARNED))]
@@ -108,19 +110,25 @@ def _weights() -> dict[str, list[float]]:
 
 
 def is_most(flagged: int, words: int) -> bool:
-    """Check whether enough words of a sentence are flagged to treat the whole sentence as flagged."""
+    """Check whether enough words of a sentence are flagged to treat the complete sentence as flagged.
+
+    Args:
+        flagged: The number of flagged words.
+        words: The number of words in the sentence.
+    """
     return flagged >= _MOST * words and flagged > _FEW
 
 
 def features(sources: SentenceIndex, sentence: Sentence, parts: Sequence[Span]) -> dict[str, float]:
-    """Compute the features that predict the kind of error. Each has a name and a value in [0, 1].
+    """Compute the inputs of the regression that predicts the kind of error, as names with values in [0, 1].
 
-    They describe the flagged words, the words beside them, and the closest passages of the sources.
+    They describe the flagged words, the words beside them, and the closest source sentences. Most names are indicators
+    with the value 1, such as "word not".
 
     Args:
         sources: The index of the sources.
         sentence: A sentence of the response.
-        parts: The flagged parts of the sentence.
+        parts: The flagged spans of the sentence.
     """
     tokens = sentence.tokens
     inside = sorted({i for part in parts for i in sentence.inside(part)})

@@ -14,7 +14,8 @@ from veridical.text.identifiers import identifiers, known_identifiers
 def invented_references(case: Case) -> list[Span]:
     """Return the references in the response that neither a source nor the user mentions, sorted and without overlaps.
 
-    A citation is known if it refers to a source, or if a source makes the same citation.
+    References are identifiers (functions, files, versions, addresses …) and citations. A citation is known if it refers
+    to a source, or if a source or the user makes the same citation.
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "Use load_rows() or read_rows().", (Source("api", "def load_rows(path): ..."),))

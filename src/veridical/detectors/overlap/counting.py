@@ -9,14 +9,15 @@ from veridical.text.matching import Profile
 
 
 def clipped_overlap(words: Sequence[Profile], others: Sequence[Profile], compounds: Iterable[set[str]]) -> float:
-    """Compute what proportion of the words in some texts also occur in other texts.
+    """Compute the proportion of the words of some texts that also occur in other texts (ROUGE-1 precision or recall).
 
     Counts are clipped: a word counts at most as often as it occurs in the other texts.
 
     Args:
         words: The texts whose words are counted.
-        others: The texts in which the words are looked up.
-        compounds: For each pair of texts, the words of `words` that `others` spell differently (`CompoundMatches`).
+        others: The texts in which the words are searched.
+        compounds: For each pair of texts, the words that `others` write differently, such as "co-operate" for
+            "cooperate" (`CompoundMatches`). They count as occurring in `others`.
 
     Returns:
         The proportion in [0, 1]. It is 0 if there are no words.

@@ -95,9 +95,9 @@ def precision_recall(response: str, sources: Sequence[str], *, words: str = "con
     """Compute ROUGE-1 precision and recall of a response against all of its sources together.
 
     Args:
-        response: The text whose words are counted for precision.
-        sources: The texts whose words are counted for recall.
-        words: Which words count as the same, as in `Overlap`.
+        response: The response, whose words are counted for precision.
+        sources: The texts of the sources, whose words are counted for recall.
+        words: The rule for treating words as equal: "content", "values", "rouge" or "rouge-plain" (see `Overlap`).
 
     Returns:
         The proportion of the response's words that the sources have, and the proportion of the sources' words that the

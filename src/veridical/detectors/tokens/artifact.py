@@ -1,7 +1,8 @@
-"""Read a trained token classifier from its folder: `detector.json`, the head, and the backbone if it was trained, too.
+"""Load a trained token classifier from its folder.
 
-The folder `backbone/` is an ordinary Hugging Face folder. A backbone that was frozen during training is not copied.
-Instead, the artifact records which model it was.
+The folder contains `detector.json`, the classification head, and the backbone (the encoder or decoder below the head)
+if it was trained too. The folder `backbone/` is an ordinary Hugging Face folder. A backbone that was frozen during
+training is not copied. Instead, the artifact records which model it was.
 """
 
 from __future__ import annotations
@@ -29,7 +30,15 @@ KIND = "tokens"
 
 @dataclass(frozen=True, slots=True)
 class TokenScale:
-    """A threshold and the scale that it is on: probability = 1 / (1 + exp(-(slope * logit + intercept)))."""
+    """The fitted conversion of logits to probabilities for one level, and the threshold for these probabilities.
+
+    A logit becomes the probability 1 / (1 + exp(-(slope * logit + intercept))).
+
+    Attributes:
+        threshold: The lowest probability that is flagged, in [0, 1].
+        slope: The slope, above 0.
+        intercept: The intercept.
+    """
 
     threshold: float = 0.5
     slope: float = 1.0
@@ -38,19 +47,23 @@ class TokenScale:
 
 @dataclass(frozen=True, slots=True)
 class TokenSettings:
-    """The settings of a token classifier.
+    """The settings of a trained token classifier, as stored in its `detector.json`.
+
+    A unit is a word, a token or a span of the response that gets one logit.
 
     Attributes:
-        pairs: How cases are presented to the model.
+        pairs: How cases are encoded for the model.
         head: The form of the classification head.
-        mode: "offline" or "online".
+        mode: "offline" if each word is judged by the complete response, "online" if only by the words before it.
         attention: "full" or "prefix" (`inference.pair_runner.PairRunner`).
-        backbone: Whether the artifact has a backbone of its own.
-        span: The scale of words or tokens.
-        response: The scale of whole responses.
-        response_by: Where a response's logit comes from: its own head ("whole"), or its worst unit ("worst").
-        contradiction: The scale of the contradiction head. None if the classifier cannot tell contradiction from
-            absence.
+        backbone: If true, the folder contains the backbone. If false, the backbone was frozen, and the folder only
+            names it.
+        span: The threshold and calibration of units.
+        response: The threshold and calibration of responses.
+        response_by: The origin of a response's logit: "whole" for its own head, or "worst" for its unit with the
+            highest logit.
+        contradiction: The calibration of the contradiction head. None if the classifier cannot distinguish
+            contradiction from absence.
     """
 
     pairs: PairSettings = field(default_factory=PairSettings)
@@ -65,10 +78,14 @@ class TokenSettings:
 
     @classmethod
     def from_json(cls, settings: Mapping[str, Any], path: Path) -> TokenSettings:
-        """Read the settings from JSON. Errors name `path` and the first missing or invalid field.
+        """Parse the settings from JSON.
+
+        Args:
+            settings: The settings in `detector.json`.
+            path: The path of the file, for error messages.
 
         Raises:
-            DataError: A field is missing or invalid.
+            DataError: A field is missing or invalid. The message names the first one.
         """
         loaded = record_of(cls, settings, path, "settings")
         if loaded.pairs.template not in TEMPLATES or loaded.mode not in MODES:
@@ -80,10 +97,10 @@ class TokenSettings:
 
 
 def load_tokens(folder: str | Path) -> tuple[Artifact, TokenSettings, PairHead]:
-    """Read the description, the settings and the head of a token classifier from a folder.
+    """Load a token classifier from a folder: its description, its settings and its classification head.
 
     Raises:
-        DataError: One of them is missing, or they do not fit together.
+        DataError: One of them is missing or damaged, or the head does not match the settings.
     """
     artifact = load_artifact(folder, KIND)
     path = Path(folder) / DETECTOR

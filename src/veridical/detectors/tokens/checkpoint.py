@@ -21,20 +21,20 @@ PUBLISHED_TEMPLATE = "lettucedetect"
 
 
 def load_checkpoint(folder: str | Path, labels: str | None = None) -> tuple[TokenSettings, PairHead]:
-    """Read the settings and the head of a plain token classification checkpoint.
+    """Load a published token classification checkpoint, such as LettuceDetect.
 
     The checkpoint must have two labels, supported and hallucinated, and a linear head on every token. Segment
     embeddings are not supported. If the labels are called LABEL_0 and LABEL_1, the second one means hallucinated.
 
     Args:
         folder: A Hugging Face folder.
-        labels: What the labels of the checkpoint mean, separated by "|". Default: as its configuration says.
+        labels: The meanings of the checkpoint's labels, separated by "|". Default: taken from its configuration.
 
     Raises:
         DataError: The folder contains no such checkpoint.
         InputError: The checkpoint has no tokenizer, needs code of its own, or its labels have other names.
-        MissingExtraError: torch or transformers is missing, but needed because the classifier is in bf16 or has layers
-            before it.
+        MissingExtraError: torch or transformers is not installed, but needed because the classifier is in bf16 or has
+            layers before it.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -96,16 +96,19 @@ def _fp32(tensors: Any, name: str, file: Path) -> NDArray[np.float32]:
 def prediction_head(
     config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], folder: Path
 ) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """Build the layers that ModernBERT has between its states and its classifier: dense, activation, layer norm.
+    """Build the layers that ModernBERT has between its hidden states and its classifier: dense, activation, layer norm.
 
     Args:
         config: The checkpoint's configuration.
         tensors: The weights of the layers, under the checkpoint's names.
         folder: The folder of the checkpoint, for error messages.
 
+    Returns:
+        A function that transforms hidden states. *Shape:* (tokens, width), also of its result.
+
     Raises:
         DataError: The checkpoint has other layers.
-        MissingExtraError: torch or transformers is missing.
+        MissingExtraError: torch or transformers is not installed.
     """
     require_models(f"the layers before the classifier of {folder}")
     import torch

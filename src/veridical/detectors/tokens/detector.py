@@ -122,7 +122,7 @@ class Tokens:
 
     @property
     def settings(self) -> TokenSettings:
-        """The settings for reading and scoring cases. A damaged artifact raises `DataError`."""
+        """The settings for encoding and scoring cases. Reading them raises `DataError` if the folder is damaged."""
         return self._loaded[1]
 
     @property
@@ -131,7 +131,7 @@ class Tokens:
         return {Level.RESPONSE: self.settings.response.threshold, Level.SPAN: self.settings.span.threshold}
 
     def backbone(self) -> LocalModel:
-        """Load the backbone.
+        """Load the backbone: the encoder or decoder whose hidden states the classifier uses.
 
         Raises:
             InputError: The classifier was trained on another backbone. The message names the difference.
@@ -197,15 +197,22 @@ class Tokens:
     def score_units(
         self, cases: Sequence[Case], units: Sequence[Sequence[Span] | None] | None = None
     ) -> list[ScoredResponse]:
-        """Compute the logits of the units of each response.
+        """Compute the logits of the units of each response. A unit is a word, a token or a span that gets one logit.
 
-        If you pass spans, each span is pooled as one unit, so that a marked phrase is judged as a whole (Liu et al.
-        2022, §3.1). Otherwise the units are words or tokens.
+        If you pass spans, each span is pooled as one unit, so that a marked phrase is judged as one (Liu et al. 2022,
+        §3.1). Otherwise the units are words or tokens, depending on how the classifier was trained.
+
+        Args:
+            cases: The cases to score.
+            units: The spans to score in each response. None, also as the entry of one response, for words or tokens.
         """
         return self.scorer.score(cases, units)
 
     def judge_spans(self, cases: Sequence[Case], spans: Sequence[Sequence[Span]]) -> list[Judgement]:
-        """Judge each case, with a verdict on each span that you pass. The states of a span are pooled."""
+        """Judge each case, with one verdict for each span of the response that you pass.
+
+        The hidden states of the tokens in a span are pooled.
+        """
         return [
             self.judgement(case, scored) for case, scored in zip(cases, self.score_units(cases, spans), strict=True)
         ]
@@ -220,11 +227,11 @@ class Tokens:
         return TokenSession(self.scorer, lambda part, scored: self.judgement(part, scored).verdicts, case)
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case. The windows of all cases are batched together by length."""
+        """Judge each case. The encoded input sequences of all cases are batched together by length."""
         return [self.judgement(case, scored) for case, scored in zip(cases, self.score_units(cases), strict=True)]
 
     def judgement(self, case: Case, scored: ScoredResponse) -> Judgement:
-        """Turn the logits of `case` into its judgement."""
+        """Convert the logits of a response, from `score_units`, into the judgement of its case."""
         if scored.problem:
             return not_judged(case, self.name, scored.problem)
         is_read = np.isfinite(scored.logits)
@@ -259,5 +266,5 @@ class Tokens:
 
 
 def probabilities_of(scale: TokenScale, logits: np.ndarray) -> np.ndarray:
-    """Turn logits into calibrated probabilities in [0, 1]."""
+    """Convert logits into calibrated probabilities in [0, 1], by the slope and intercept of `scale`."""
     return Platt(scale.slope, scale.intercept).apply(logits)

@@ -1,7 +1,12 @@
 """Compute the logits of words with a token classifier, in training and in use.
 
-A unit is a word, a token or a given span of the response, which gets one logit. A part of a response is a sentence, or
-as much as the model reads at once.
+These nouns have a fixed meaning here:
+
+- A unit is a word, a token or a given span of the response, which gets one logit.
+- A part of a response is a sentence, or as much of the response as fits into one window.
+- A window is one input sequence of the model: the sources, or some of their sentences, followed by a part of the
+  response.
+- States are the hidden states of the model's last layer.
 """
 
 from __future__ import annotations
@@ -26,10 +31,13 @@ _SHARD = 256  # cases to batch together
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledWindow:
-    """A window with the units of the response that begin in it.
+    """A window, with the units of the response that begin in it.
+
+    A window is one input sequence of the model: the prompt with source text, followed by a part of the response. A unit
+    is a word, a token or a given span of the response.
 
     Attributes:
-        window: The window, a part of the encoded case that the model reads at once.
+        window: The window.
         units: The indices of these units among all units of the response.
         ranges: The first and the end token of each unit, counted from the window's first response token.
         features: The lexical features of the units. None if the head takes no features. *Shape:* (units, features)
@@ -42,33 +50,40 @@ class LabelledWindow:
 
     @property
     def key(self) -> tuple[int, bytes]:
-        """What the states of the window depend on. Two windows with the same key have the same states."""
+        """A key that identifies the window's input: its token ids, and where the response begins in them.
+
+        Windows with the same key have the same hidden states, so only one of them is run.
+        """
         return self.window.start, self.window.ids.tobytes()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoredResponse:
-    """The logits of one response.
+    """The logits that a token classifier computed for one response. A higher logit means a more likely hallucination.
+
+    A unit is a word, a token or a given span of the response. A part is a sentence, or as much of the response as fits
+    into one input sequence of the model.
 
     Attributes:
         units: The characters of each unit.
-        logits: The logit of each unit. NaN if the tokenizer has no token for the unit. *Shape:* (units,)
-        whole: The logit of the response, which is that of its worst part.
-        parts: The logit of each part, in order. A part is a sentence, or as much as the model reads at once. NaN if the
-            part was not read. *Shape:* (parts,)
-        part_of: The part that each unit belongs to. -1 if the tokenizer has no token for the unit. *Shape:* (units,)
-        contradictions: For each part, the log-odds that the sources contradict it, if it is unsupported. NaN if the
-            head cannot tell. *Shape:* (parts,)
+        logits: The logit of each unit. NaN if the unit was not encoded, such as one without tokens. *Shape:* (units,)
+        whole: The logit of the response, which is the highest logit of its parts.
+        parts: The logit of each part, in order. NaN if the part was not encoded. *Shape:* (parts,)
+        part_of: The index of the part that each unit belongs to. -1 if the tokenizer has no token for the unit.
+            *Shape:* (units,)
+        contradictions: For each part, the log-odds that the sources contradict it, given that it is unsupported. NaN if
+            the head cannot distinguish contradiction from absence. *Shape:* (parts,)
         features: The `lexical_features` of each unit. None if the head takes no features. *Shape:* (units, features)
-        in_place: Whether the response is a short answer that was read only with the source sentences around each of its
-            occurrences, instead of with the whole sources.
-        location: The log probability that the sources answer the question where they have the short answer. None if it
-            was not computed.
-        closest: A source sentence that is more similar to the question than those with the short answer, if there is
-            one.
-        answer: The part of a statement that answers the question, if there is one, with its logits as a short answer.
+        in_place: If true, the response is a short answer that was encoded only with the source sentences around each of
+            its occurrences, instead of with the complete sources.
+        location: The log probability that the sources answer the question where the short answer occurs
+            (`default.localization.Location`). None if it was not computed.
+        closest: A source sentence that is more similar to the question than those with the short answer. None if there
+            is no such sentence.
+        answer: The span of a statement that answers the question, with its logits as a short answer. None if there is
+            no such span.
         notes: Notes for the judgement.
-        problem: Why there are no logits. None if there are logits.
+        problem: The reason why there are no logits. None if there are logits.
     """
 
     units: Sequence[Span] = ()
@@ -86,12 +101,12 @@ class ScoredResponse:
     problem: str | None = None
 
     def units_of_parts(self) -> list[NDArray[np.int64]]:
-        """Return the indices of the units of each part, in order."""
+        """Return, for each part (sentence) in order, the indices of its units."""
         order = np.argsort(self.part_of, kind="stable")
         return np.split(order, np.searchsorted(self.part_of[order], np.arange(len(self.parts) + 1)))[1:-1]
 
     def span_of(self, units: NDArray[np.int64]) -> Span:
-        """Return the span from the first to the last of `units`, which are indices."""
+        """Return the span of the response from the first to the last of some units, given by their indices."""
         return Span(self.units[units[0]].start, self.units[units[-1]].end)
 
 
@@ -99,6 +114,8 @@ def label_windows(
     encoding: PairEncoding, units: Sequence[Span], features: NDArray[np.float32] | None
 ) -> list[LabelledWindow]:
     """Assign the units of a response to its windows. A unit is assigned to every window in which it begins.
+
+    A unit is a word, a token or a given span of the response. A window is one input sequence of the model.
 
     Args:
         encoding: The encoded case with its windows.
@@ -119,12 +136,12 @@ def label_windows(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairScorer:
-    """Encodes cases, runs the backbone on them, and computes their logits with the head.
+    """Computes the logits of responses: encodes cases, runs the backbone (a transformer), and applies the head.
 
     Attributes:
-        runner: The runner of the backbone.
-        encoder: The encoder of the cases.
-        head: The head, which computes logits from the backbone's states.
+        runner: The runner of the backbone, which computes hidden states.
+        encoder: The encoder that turns cases into token ids.
+        head: The classification head, which computes logits from hidden states.
     """
 
     runner: PairRunner
@@ -138,17 +155,18 @@ class PairScorer:
         *,
         most: int | None = None,
     ) -> list[ScoredResponse]:
-        """Compute the logits of each case's response. The windows of many cases are batched together.
+        """Compute the logits of each case's response. The input sequences (windows) of many cases are batched together.
 
-        A unit is supported if at least one window over the sources supports it. The logit of the whole response is that
-        of its worst part. Windows that are equal are run only once.
+        A unit is a word, a token or a given span of the response. If the sources need several windows, a unit is
+        supported as soon as one window supports it, so its lowest logit counts. The logit of the response is the
+        highest logit of its parts (sentences). Equal windows are run only once.
 
         Args:
             cases: The cases to score.
             units: The spans to score in each response. If the entry of a response is None, or if `units` is None, words
                 or tokens are scored, depending on how the head was trained.
-            most: At most this many parts of a response are read: those that share the most words with the sources. The
-                logits of the other parts and their units are NaN. Default: all parts are read.
+            most: At most this many parts of a response are encoded: those that share the most words with the sources.
+                The logits of the other parts and their units are NaN. Default: all parts are encoded.
         """
         results: list[ScoredResponse] = []
         for start in range(0, len(cases), _SHARD):

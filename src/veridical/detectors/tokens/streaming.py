@@ -1,4 +1,4 @@
-"""A session that judges a response with a token classifier while it is written."""
+"""Judge a response with a token classifier while it is being generated."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ from veridical.text.segment import sentences, words
 
 
 class TokenSession:
-    """Judges a response with a token classifier while it is written. Call `feed` with each new text, then `finish`.
+    """Judges a response with a token classifier while it is generated. Call `feed` with each new text, then `finish`.
 
-    An online classifier judges each word as soon as it is complete. If it is a decoder, it caches its states and reads
-    only the new tokens. If it is an encoder, it reads the window again. An offline classifier waits until the next
-    sentence has begun, and then judges the sentence together with all text before it.
+    An online classifier judges each word as soon as it is complete. If it is a decoder, it caches its states and
+    processes only the new tokens. If it is an encoder, it processes the complete input again. An offline classifier
+    waits until the next sentence has begun, and then judges the sentence together with all text before it.
 
     Args:
         scorer: The scorer that computes the logits.
         verdicts: A function that makes the verdicts on a response from its logits.
-        case: The case, whose response is ignored.
+        case: The case with the sources and the question. Its response is ignored.
 
     Attributes:
         text: The response so far. The spans of verdicts refer to it.
-        read: The number of tokens that a decoder has read so far. 0 for an encoder, which reads its window again each
-            time.
+        read: The number of tokens that a decoder has processed so far. Always 0 for an encoder.
     """
 
     def __init__(
@@ -51,7 +50,9 @@ class TokenSession:
         self._emitted = 0  # end of the last verdict, in characters
 
     def feed(self, text_or_tokens: str | Sequence[int]) -> list[Verdict]:
-        """Add text and return the new verdicts.
+        """Append text to the response, and return the verdicts on words that can now be judged.
+
+        The last word or sentence may be incomplete, so its verdicts follow later.
 
         Raises:
             InputError: Token ids were given instead of text.
@@ -66,7 +67,7 @@ class TokenSession:
         return self._judge(self.text[:end].rstrip())
 
     def finish(self) -> list[Verdict]:
-        """Return the verdicts that were held back until the end of the response."""
+        """End the response, and return the verdicts on the words that `feed` has not judged yet."""
         return self._judge(self.text)
 
     def _judge(self, text: str) -> list[Verdict]:
