@@ -101,9 +101,12 @@ class FittedCalibration:
 class Calibrated:
     """Gives any detector thresholds and probabilities fitted on your labels (`veridical calibrate`).
 
-    There are four levels, each with its own fit: responses, content words, coverage and source words. If a level was
-    not fitted, its scores are left out and a note says so. If the detector scores sentences, words keep its own scores
-    and threshold, because sentences decide what is flagged. You can see the fitted levels in `info.levels`.
+    There are four levels, each with its own fit: responses, content words of the response, coverage of the sources, and
+    words of the sources. If a level was not fitted, its scores are removed, and a note says so. You can see the fitted
+    levels in `info.levels`.
+
+    There is one exception: if the wrapped detector scores sentences, words keep its own scores and threshold, because
+    sentences decide what is flagged.
 
     Args:
         path: The folder that `veridical calibrate` wrote, or its loaded content.
@@ -156,7 +159,7 @@ class Calibrated:
         return {"fitted": digest_of(parse(encode(self.fitted))["scales"]), "detector": fingerprint_of(self.detector)}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge cases with the wrapped detector, and replace its scores with fitted ones.
+        """Judge cases with the wrapped detector, and replace its scores with calibrated ones.
 
         Raises:
             InputError: The folder was fitted for another detector.

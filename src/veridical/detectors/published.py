@@ -65,9 +65,9 @@ _LANGUAGE = re.compile(r"-(de|fr|es|it|pl|cn|hu)-v\d")  # in names of LettuceDet
 class Published:
     """Reads a checkpoint as its publisher does (MiniCheck, HHEM, LettuceDetect, NLI, FactCG, AlignScore).
 
-    Token classifiers are read by the detector `tokens`, with the prompt of LettuceDetect, and classifiers of pairs by
-    the detector `entailment`. You can use the options of these detectors. The configuration and the name of the
-    checkpoint decide how it is read (`FORMATS`).
+    Token classifiers are loaded by the detector `tokens`, with the prompt of LettuceDetect. Classifiers of text pairs
+    are loaded by the detector `entailment`. You can use the options of these detectors. `FORMATS` lists which detector
+    and options are chosen for the configuration and the name of a checkpoint.
     """
 
     info = DetectorInfo((Level.RESPONSE, Level.SPAN), needs_sources=False)

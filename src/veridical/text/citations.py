@@ -187,7 +187,8 @@ def _labelled(match: re.Match[str], labels: Collection[str]) -> Iterator[Citatio
 def footnote_definitions(text: str) -> list[tuple[Span, str, str]]:
     """Find the lines that define a footnote, such as `[^3]: Ling 2009`.
 
-    Return the span of each line, its mark, and the text after the mark.
+    Returns:
+        For each line, its span, its mark ("3"), and the text after the mark ("Ling 2009").
     """
     return [(Span(*m.span()), m["mark"], m["body"]) for m in _DEFINITION.finditer(text)]
 

@@ -83,7 +83,7 @@ def source_profile(text: str) -> Profile:
 
 
 def word_count(texts: Iterable[str]) -> int:
-    """Count the words of some sources together. The results for recent sources are cached."""
+    """Return the total number of words in some sources. The results for recent sources are cached."""
     return sum(_source(text).count for text in texts)
 
 

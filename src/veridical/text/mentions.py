@@ -102,8 +102,8 @@ class Mention:
     def same(self, other: Mention) -> bool:
         """Check whether two mentions may mean the same.
 
-        Two values may mean the same if one of them implies the other, and two names if one of them has all words of the
-        other or is an acronym of it.
+        Two values may mean the same if one of them supports the other ("3 May 2021" and "May 2021"). Two names may mean
+        the same if one has all words of the other, or is an acronym of it.
         """
         one, two = set(self.keys), set(other.keys)
         if self.is_name:
@@ -432,11 +432,12 @@ class SentenceIndex:
         Sentences that are longer than the mean get a lower score.
 
         Args:
-            words: The weighted words of the query. Words with the same key are counted only once.
-            limit: Return at most this many sentences.
+            words: The words of the query, from `weighted`. Words with the same key are counted only once.
+            limit: The maximum number of sentences to return.
 
         Returns:
-            The index of each sentence and its score in [0, 1], best first.
+            The index of each sentence and its score in [0, 1], best first. Sentences that share no words are not
+            returned.
         """
         shared: defaultdict[int, float] = defaultdict(float)
         for key, weight in {word.key: word.weight for word in words if word.key is not None}.items():

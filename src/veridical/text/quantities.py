@@ -286,7 +286,7 @@ def ends(word: str) -> tuple[str, ...]:
 
 
 def is_value(word: str) -> bool:
-    """Check whether a lower-case word is a number, date, time or quantity, or contains a digit ("b12").
+    """Check whether a lower-case word is a number, date, time or quantity, or at least contains a digit ("b12").
 
     >>> is_value("300 m"), is_value("twelve"), is_value("tower")
     (True, True, False)

@@ -32,9 +32,9 @@ _ASCII_WORD = re.compile(
 
 @cache
 def marks() -> str:
-    """Return all combining marks, for use inside a character class of a regular expression.
+    """Return all combining marks of Unicode, for use inside a character class of a regular expression.
 
-    They are computed when they are first needed.
+    They are computed on the first call.
     """
     ranges: list[list[int]] = []
     for code in range(0x300, 0x20000):

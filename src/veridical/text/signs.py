@@ -107,16 +107,16 @@ _LONGEST = 60  # characters of a gap with signs that are read
 
 
 class Gap(NamedTuple):
-    """The punctuation and symbols between two words, in the forms by which they are compared.
+    """The punctuation and symbols between two adjacent words, in the normalised forms by which texts are compared.
 
     An attribute is "" if there is no such symbol.
 
     Attributes:
-        suffix: Symbols that belong to the word before the gap ("C++", "O-").
+        suffix: Symbols that belong to the word before them ("C++", "O-").
         operator: Symbols that stand between both words ("<", "→", "✓").
-        prefix: Symbols that belong to the word after the gap ("-20", "!ready").
-        unit_before: Symbols for the unit or currency of the word before the gap ("20 °").
-        unit_after: Symbols for the currency of the word after the gap ("$90").
+        prefix: Symbols that belong to the word after them ("-20", "!ready").
+        unit_before: Symbols for the unit or currency of the word before them ("20 °").
+        unit_after: Symbols for the currency of the word after them ("$90").
     """
 
     suffix: str = ""

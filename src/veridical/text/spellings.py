@@ -52,9 +52,13 @@ class WordPairs:
                     alike.setdefault(pair, start)
 
     def splits(self, word: str, known: Container[str]) -> Iterator[tuple[str, str, int]]:
-        """Yield every split of `word` into two known words that the text joins by a hyphen or a space.
+        """Yield each way to split `word` into two words that the text joins by a hyphen or a space.
 
-        Each result is a triple of the first part, the second part, and the position in the text.
+        Each result is a triple: the first word, the second word, and the position of the first word in the text.
+
+        Args:
+            word: The word to split.
+            known: The words that count. Splits into other words are skipped.
 
         >>> list(WordPairs("they co-operate").splits("cooperate", {"co", "operate"}))
         [('co', 'operate', 5)]

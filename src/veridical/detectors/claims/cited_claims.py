@@ -53,9 +53,12 @@ class CitationPolicy:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Parse a policy from the text of an option.
+        """Parse the option `citations` of `Verify` into a policy.
 
         The text is "skip" or "all", optionally followed by "+missing", "+each" or both. For "off", return None.
+
+        Raises:
+            InputError: The text has another form.
 
         >>> CitationPolicy.parse("all+each"), CitationPolicy.parse("off")
         (CitationPolicy(uncited='all', missing=False, each=True), None)
@@ -107,7 +110,7 @@ class ResponseCitations:
         return []
 
     def cited_by(self, claim: Claim) -> tuple[Source, ...]:
-        """Return the sources that the claim cites, in the case's order."""
+        """Return the sources that a claim cites, in the order of the case."""
         cited = {id for _, ids in self.in_claim(claim) for id in ids}
         return tuple(source for source in self.case.sources if source.id in cited)
 

@@ -80,7 +80,7 @@ class ClaimChecker(Protocol):
     reads_citations: bool
 
     def check(self, questions: Sequence[Question]) -> list[ClaimResult]:
-        """Return one result per question, in the same order."""
+        """Check each claim against the sources in its question, and return the results in the same order."""
         ...
 
 

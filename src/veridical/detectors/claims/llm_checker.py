@@ -64,15 +64,15 @@ def chat_messages(
 
 
 class LLMChecker:
-    """Asks a chat model whether the sources support a claim.
+    """Checks claims by asking a chat model whether the sources support them.
 
     Args:
         model: The chat model to ask.
         method: "yes_no" takes the probability of the word Yes (George and Stuhlmüller 2023, A.1.2). "cot" asks for
             reasoning with quotes, then 0 or 1 (A.1.3). "critique" asks for a critique, 0 or 1, and a revised claim
             (A.3.1).
-        few_shot: The examples to show first, or the number of examples that `Verify.fit` should draw from labelled
-            data.
+        few_shot: The examples to show in the prompt, or the number of examples that `Verify.fit` should draw from
+            labelled data.
         window: At most this many characters of the sources are in one prompt. Default: all. A chunk that the model
             refuses as too long is halved.
         claims_per_call: At most this many claims about the same sources are in one prompt. Above 1, each claim is

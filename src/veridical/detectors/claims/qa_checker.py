@@ -31,15 +31,16 @@ _MARKS = " \t*_"
 
 
 class QAChecker:
-    """Asks a chat model questions about a claim, lets it answer them from the sources, and compares the answers.
+    """Checks claims by question answering: a chat model asks questions about a claim and answers them from the sources.
 
-    The score of a claim is 1 minus the mean F1 of its answers. If the sources do not answer a question, its F1 is 0.
+    The claim's own answers are compared with the answers from the sources. The score of a claim is 1 minus the mean F1
+    of its answers. If the sources do not answer a question, its F1 is 0.
 
     Args:
         model: The chat model that asks and answers.
-        questions: At most this many questions are asked about a claim.
-        window: At most this many characters of the sources are in one prompt. The best answer of all prompts counts.
-            Default: all.
+        questions: The maximum number of questions about a claim.
+        window: The maximum number of characters of the sources in one prompt. If the sources need several prompts, the
+            best answer counts. Default: all sources in one prompt.
     """
 
     reads_citations = False

@@ -40,13 +40,14 @@ class SampleChecker(LLMChecker):
 class SelfCheck:
     """Checks each sentence against further answers that a chat model gives to the same question (`selfcheck:overlap`).
 
-    `hallucination` is the mean score of all sentences. The generator is asked again with the prompt of the case. If the
-    case has no prompt, the question is sent together with the history and the sources.
+    The generator is the chat model that wrote the response. It is asked again with the prompt of the case. If the case
+    has no prompt, the question is sent together with the history and the sources. `hallucination` is the mean score of
+    all sentences.
 
     Args:
         generator: The chat model to ask again.
-        checker: What compares a sentence with another answer: a detector, a `ClaimChecker`, or "yes_no" or "cot", which
-            ask the generator. Default: word overlap.
+        checker: The method of comparing a sentence with another answer: a detector, a `ClaimChecker`, or "yes_no" or
+            "cot", which ask the generator. Default: word overlap.
         samples: How many answers to sample.
         temperature: The sampling temperature, above 0.
         max_tokens: At most this many tokens are in an answer.
@@ -123,7 +124,7 @@ class SelfCheck:
         }
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case. One call requests all samples, and another makes all comparisons."""
+        """Judge each case. All samples are requested in one call, and all comparisons in another."""
         requests = [self._requests(case) for case in cases]
         all_requests = [request for case_requests in requests for request in case_requests]
         outcomes = iter(self.generator.chat(all_requests) if all_requests else [])

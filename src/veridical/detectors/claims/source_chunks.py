@@ -11,9 +11,9 @@ from veridical.text.segment import sentences
 
 
 def format_sources(sources: Sequence[Source]) -> str:
-    r"""Join the sources into one text, each below its citation or id.
+    r"""Join the sources into the text of a prompt, with the citation or id of each source as its heading.
 
-    A single source without a citation stays as it is.
+    The text of a single source without a citation is returned unchanged.
 
     >>> format_sources([Source("a", "It rains.", citation="Ling, 2009"), Source("b", "It pours.")])
     '[Ling, 2009]\nIt rains.\n\n[b]\nIt pours.'

@@ -51,8 +51,9 @@ class Verify:
     """Checks each claim of the response by itself, with another detector (`verify:overlap`) or a language model.
 
     Each claim has a verdict with the score 1 - P(supported). `hallucination` combines these scores as `aggregate` says,
-    and is 1 if a citation matches no source. `omission` is 1 minus the mean P(covered) of the perspective with the
-    lowest mean. Claims whose answer cannot be read are not judged, and a note says how many there are.
+    and is 1 if a citation matches no source. `omission` is 1 minus the mean P(covered) of the perspective
+    (`Source.perspective`) with the lowest mean. If a model's answer about a claim cannot be parsed, the claim is not
+    judged, and a note says how many such claims there are.
 
     Args:
         checker: A detector, a `ClaimChecker`, or "yes_no", "cot", "critique" or "qa", which ask `model`. `LLMChecker`
@@ -60,7 +61,8 @@ class Verify:
         model: The chat model that checks or lists claims.
         splitter: How to get the claims: "sentences" takes the response's sentences, "model" asks the chat model for a
             list.
-        citations: The policy for citations. If there is one, a claim is checked against the sources that it cites.
+        citations: The policy for citations. With a policy, a claim is checked only against the sources that it cites.
+            Default: each claim is checked against all sources.
         aggregate: How to compute the response's score. "any" takes the probability that at least one claim is wrong, if
             claims are independent. It is high for every long response unless supported claims score 0. "worst" takes
             the score of the worst claim. "mean" takes the mean score of all claims, as in FActScore (Min et al. 2023).
@@ -206,7 +208,7 @@ class Verify:
         return about
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case. The claims of all cases go to the checker in one call."""
+        """Judge each case. The claims of all cases are passed to the checker in one call."""
         problems = [nothing_to_check(case) for case in cases]
         to_split = [case for case, problem in zip(cases, problems, strict=True) if problem is None]
         cited = self.citations is not None

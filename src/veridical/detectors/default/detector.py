@@ -54,15 +54,16 @@ class Default:
     """Scores words, sentences and coverage with a small encoder and word overlap; comes with the package.
 
     Each word of the response has a verdict. The scores of words and of the response are calibrated probabilities, and
-    flagged words and omissions are explained (`detectors.explanation`). A sentence that is copied word for word from a
-    source, as a whole sentence or clause, counts as supported.
+    flagged words and omissions are explained (`detectors.explanation`). A sentence counts as supported if a source has
+    it word for word as a complete sentence or clause.
 
     If a source has `must_cover` set, each of its sentences has an omission score. `omission` is the mean score of the
-    sentences of the worst perspective.
+    sentences of the worst perspective (`Source.perspective`). A source without a perspective is one of its own.
 
-    Cases in other languages than English are scored by a second detector of the same form, with its own encoder and
-    regressions. This second encoder also compares the question with the places in the sources where a short answer
-    occurs. You can train both encoders again with `veridical train default` and `veridical train languages`.
+    Cases in other languages than English are scored by a second detector of the same class, with its own encoder and
+    regressions. If the response is a short answer, such as "1931", this second encoder also compares the question with
+    the source sentences in which the answer occurs. You can train both encoders again with `veridical train default`
+    and `veridical train languages`.
 
     Args:
         path: A folder that `veridical train default` wrote. Default: the folder in the package.

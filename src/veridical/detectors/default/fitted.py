@@ -99,7 +99,10 @@ class Fitted:
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """The threshold of each level."""
+        """The lowest score that is flagged at each level, in [0, 1].
+
+        Coverage has the threshold of source sentences.
+        """
         thresholds = {level: model.threshold for level, model in self.levels.items()}
         return {**thresholds, Level.COVERAGE: thresholds[Level.SOURCE]}
 

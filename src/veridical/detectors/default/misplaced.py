@@ -18,11 +18,11 @@ _ALL, _FEWER = 0.95, 0.8  # proportions of the weight of the sentence's other wo
 def misplaced(case: Case) -> Iterator[Mention]:
     """Yield the values and names of the response that its sources use only in statements about something else.
 
-    A value or name is reported in two cases:
+    A value or name of a response sentence is yielded in two cases:
 
-    * A source sentence has all other content words of the response's sentence, but another value or name of the same
-      kind. The source sentences with the reported value or name lack some of these words.
-    * Another value clearly takes the place of the reported value in the closest source sentence (`compare_mention`).
+    * A source sentence has all other content words of the sentence, but another value or name of the same kind. The
+      source sentences with the yielded value or name lack some of these words.
+    * Another value clearly takes its place in the closest source sentence (`compare_mention`).
 
     >>> from veridical.records.types import Source
     >>> source = Source("a", "Ann was born in 1950. Ben was born in 1962.")

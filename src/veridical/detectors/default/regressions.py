@@ -185,9 +185,10 @@ class LevelModel:
     threshold: float
 
     def probabilities(self, rows: Floats) -> Floats:
-        """Compute the probability of an error for each row.
+        """Compute the probability of an error for each row of inputs.
 
-        *Shape:* `rows` is (n, columns), and the result is (n,).
+        An error is a hallucination, or an omission at the level of sources. *Shape:* `rows` is (n, columns), and the
+        result is (n,).
         """
         return np.asarray(np.exp(-np.logaddexp(0.0, -self.classifier.decide(rows))))
 
@@ -200,7 +201,7 @@ class LevelModel:
         return LevelModel(replace(self.classifier, intercept=self.classifier.intercept + change), threshold)
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the coefficients and the threshold to JSON."""
+        """Convert the coefficients and the threshold to JSON, as stored in `detector.json`."""
         arrays = {name: [round(float(x), 6) for x in array] for name, array in self.classifier.arrays().items()}
         return {"threshold": self.threshold, **arrays}
 

@@ -23,7 +23,10 @@ _LEAST = 1e-4  # a probability nearer to 0 or 1 counts as this, so that neither 
 
 
 def log_odds_of(score: float, threshold: float) -> float:
-    """Return the log-odds of a score, minus the log-odds of a threshold.
+    """Return how far a score lies above its threshold: its log-odds minus the log-odds of the threshold.
+
+    The result is negative below the threshold. Scores and thresholds near 0 or 1 are clipped first, so that it stays
+    finite.
 
     >>> log_odds_of(0.3, 0.3), log_odds_of(0.9, 0.5) > 0
     (0.0, True)

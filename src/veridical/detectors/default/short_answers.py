@@ -87,14 +87,15 @@ def _is_short(response: str) -> bool:
 
 
 def in_its_places(case: Case) -> list[Case]:
-    """Return one copy of the case for each occurrence of its short answer in a source.
+    """Return one copy of the case for each occurrence of its short answer in a source, to score each occurrence alone.
 
-    The only source of each copy is the sentence around the answer, together with the sentence before it. If there are
-    more than eight occurrences, the eight that share the most words with the question are kept.
+    The short answer is the response. The only source of each copy is the sentence with the answer, together with the
+    sentence before it. If there are more than eight occurrences, the eight that share the most words with the question
+    are kept.
 
     Returns:
         The cases. The list is empty if the response is not a short answer to a question (`MOST_WORDS`), if it is "yes"
-        or "no", if no source has it, or if it is in a table or record.
+        or "no", if it occurs in no source, or if it occurs in a table or record.
 
     >>> source = Source("1", "It rains. The old library opened in 1913. The new one followed in 1931.")
     >>> case = Case("1", "1931", (source,), "When did the new library open?")

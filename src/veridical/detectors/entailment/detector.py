@@ -36,12 +36,14 @@ _SCORER_OPTIONS = ("labels", "device", "dtype", "onnx", "max_tokens", "batch_tok
 class Entailment:
     """Finds sentences that no source entails, with a cross-encoder (SummaC, MiniCheck, HHEM, AlignScore, NLI).
 
-    Each sentence has a verdict, and the premise that supports it best is given as evidence. If the model can tell the
-    difference, the label says whether a source contradicts the sentence or no source mentions it.
+    Each sentence of the response has a verdict, with the part of the sources that supports it best as evidence. If the
+    model has a class for contradiction, the label distinguishes sentences that a source contradicts from those that no
+    source supports.
 
     Args:
         scorer: The scorer for pairs of texts (`scorers.open_scorer`).
-        form: The name of a published form, or a form of your own.
+        form: The published method, by its name in `forms.FORMS` or as a `Form`: which texts are compared, and how the
+            scores are computed.
         layer: The trained layer of SummaC Conv, for a form with bins.
         name: The detector's name.
     """
@@ -126,7 +128,7 @@ class Entailment:
         return {"form": asdict(self.form), "layer": layer, **self.scorer.fingerprint()}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case. The pairs of all cases are scored in one call."""
+        """Judge each case. The text pairs of all cases are scored in one call."""
         return [self._judgement(compared) for compared in compare(self.scorer, self.form, cases)]
 
     def _judgement(self, compared: Compared) -> Judgement:

@@ -69,12 +69,12 @@ class PairScorer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ScorerOptions:
-    """Options for reading and running the model of a scorer.
+    """Options for loading and running the model that scores pairs of texts.
 
     Attributes:
         labels: What the model's classes mean, in their order and separated by "|" ("contradiction|neutral|entailment").
             A class may also mean "unsupported". Default: as the model's configuration says.
-        answers: The tokens that an encoder-decoder writes for "unsupported" and "supported". Empty for a classifier.
+        answers: The tokens that an encoder-decoder generates for "unsupported" and "supported". Empty for a classifier.
         device: As in `models.load`.
         dtype: As in `models.load`.
         onnx: "fp32" or "int8": run the ONNX file that `veridical export` wrote. Default: use torch, or the publisher's
@@ -263,7 +263,7 @@ class TokensScorer:
         return PairScores(entailment[back], None, read, np.ones(len(pairs), dtype=bool))
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the classifier's fingerprint."""
+        """Return everything that the scores depend on, which is the fingerprint of the classifier."""
         return self.tokens.fingerprint()
 
 

@@ -245,7 +245,10 @@ def _negations(sources: SentenceIndex, flagged: FlaggedWords, closest: Sequence[
 
 
 def negating(sentence: Sentence) -> list[int]:
-    """Return the indices of the tokens that negate something. In "isn't", this is the token "t"."""
+    """Return the indices of the tokens of a sentence that negate something, such as "not" or "never".
+
+    In "isn't", this is the token "t".
+    """
     return [
         i
         for i, token in enumerate(sentence.tokens)

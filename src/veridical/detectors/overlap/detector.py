@@ -40,9 +40,9 @@ class Overlap:
     perspective is a group of its own.
 
     Each content word of the response has a verdict, with the score 0 if a source has the word and 1 otherwise. Each run
-    of source words that the response leaves out has an omission with the score 1.
+    of source words that the response omits has an omission with the score 1.
 
-    The option `words` says which words are treated as equal:
+    The option `words` determines which words are treated as equal:
 
     * "content" compares Porter stems and ignores stop words, as the paper does.
     * "values" also treats numbers, dates, quantities and spellings as equal if they mean the same.
@@ -66,7 +66,7 @@ class Overlap:
         return cls(words=spec.accept(values=1).value or "content")
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case. If cases share a source, it is analysed only once."""
+        """Judge each case. A source that several cases share is analysed only once."""
         normalization = WORDS[self.words]
         cached: dict[str, Profile] = {}
         cached_characters = 0

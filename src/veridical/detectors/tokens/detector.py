@@ -42,10 +42,13 @@ _OPTIONS = ("batch_tokens", "device", "dtype", "evidence", "labels", "max_tokens
 class Tokens:
     """Classifies tokens or spans by the hidden states of an encoder or decoder (`veridical train tokens`).
 
-    The states of a word are pooled and then scored. If the sources need several windows, the window that supports the
-    word best counts. The score of the response comes from a head of its own or from its worst word, whichever ranked
-    responses better on validation data. All scores are calibrated probabilities. Some classifiers are also trained to
-    label flagged words as contradiction or absence.
+    The model encodes the sources and the response as one sequence, a window. The hidden states of the tokens of a word
+    are pooled and then scored. If the sources do not fit into one window, there are several, and the window that
+    supports the word best counts.
+
+    The score of the response comes from a head of its own or from its worst word, whichever ranked responses better on
+    validation data. All scores are calibrated probabilities. Some classifiers are also trained to label flagged words
+    as contradiction or absence.
 
     Args:
         path: A folder that `veridical train tokens` wrote, or a plain token classification checkpoint with two labels.
@@ -127,7 +130,7 @@ class Tokens:
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """The thresholds fitted on validation data."""
+        """The lowest score that is flagged, for responses and for words, fitted on validation data."""
         return {Level.RESPONSE: self.settings.response.threshold, Level.SPAN: self.settings.span.threshold}
 
     def backbone(self) -> LocalModel:
@@ -218,9 +221,9 @@ class Tokens:
         ]
 
     def stream(self, case: Case) -> TokenSession:
-        """Start a session that judges a response to `case` while it is written.
+        """Start a session that judges a response to `case` while it is generated.
 
-        The case's own `response` is ignored.
+        Call `feed` of the session with each new text. The case's own `response` is ignored.
         """
         from veridical.detectors.tokens.streaming import TokenSession
 
