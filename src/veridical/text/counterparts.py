@@ -89,7 +89,8 @@ class MentionComparison:
 
     Attributes:
         counterpart: The different value or name that a source has in its place. None if there is no clear one.
-        supported: If true, a source has the same value or name in its place.
+        supported: If true, a source has the same value or name in its place, or a value that agrees with it, such as
+            1,234 for "more than 1,000".
     """
 
     counterpart: Counterpart | None

@@ -107,11 +107,12 @@ class Fitted:
         return {**thresholds, Level.COVERAGE: thresholds[Level.SOURCE]}
 
     def short_answer_probability(self, scored: ScoredResponse) -> float | None:
-        """Return the probability that a short answer is wrong, or None if the curves do not apply to it.
+        """Return the probability that a short answer is wrong, or None if no curve applies to it.
 
-        A curve applies only if the answer was encoded with just the source text around its occurrences
-        (`ScoredResponse.in_place`). If the question has several sentences, it must also have been compared with these
-        occurrences, because the curve `short_answer` was fitted on questions that form one sentence with their answer.
+        A short answer is a response of a few words, such as "1931". A curve applies only if the answer was encoded with
+        just the source text around its occurrences (`ScoredResponse.in_place`). If the question has several sentences,
+        it must also have been compared with these occurrences, because the curve `short_answer` was fitted on questions
+        that form one sentence with their answer.
         """
         if not scored.in_place or (scored.location is None and len(scored.parts) > 1):
             return None
