@@ -40,9 +40,9 @@ _NOT_HELD = re.compile("[\0\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    """Replace the characters of a text that a database cannot hold.
+    """Replace the characters that a database cannot store (NUL and lone surrogates) by the replacement character.
 
-    PostgreSQL cannot hold NUL. After a lone surrogate, its connection would answer further requests wrongly.
+    PostgreSQL rejects NUL. After a lone surrogate, its connection would return wrong results for later queries.
     """
     return _NOT_HELD.sub("\N{REPLACEMENT CHARACTER}", text)
 

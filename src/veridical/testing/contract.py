@@ -1,4 +1,4 @@
-"""Check in your tests that a detector keeps the contract of `veridical.records.detector`, even for awkward texts."""
+"""Check in your tests that a detector follows the protocol of `veridical.records.detector`, even for awkward texts."""
 
 from __future__ import annotations
 
