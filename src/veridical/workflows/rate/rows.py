@@ -49,14 +49,24 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The judged rows of a run in order, and the number of rows that could not be read or judged."""
+    """A run: the answers that a detector judged, without their texts.
+
+    Attributes:
+        name: The path of the folder or file of the run.
+        rows: The judged answers, in order.
+        failed: The number of further rows, which could not be read or judged.
+    """
 
     name: str
     rows: tuple[RunRow, ...]
     failed: int = 0
 
     def answers(self, rows: Iterable[RunRow]) -> dict[int, Mapping[str, str]]:
-        """Read the question, response and sources of `rows` from the files of the run, by the number of the row."""
+        """Load the texts of some rows from the files of the run, so that people can label them.
+
+        The result maps the number of each row to a dict with the keys "question", "response" and "sources". If the file
+        contains no texts, this dict is empty.
+        """
         wanted = {row.place: row.row for row in rows}
         texts: dict[int, Mapping[str, str]] = {}
         for path in sorted({file for file, _ in wanted}):

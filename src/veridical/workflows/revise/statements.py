@@ -24,7 +24,7 @@ class Statement:
         span: The characters of the response that make the statement.
         text: The claim in its own words, or the sentence.
         score: The hallucination score in [0, 1], where 1 means hallucinated.
-        unsupported: Whether the statement, or some words in it, are flagged (`records.decide`).
+        unsupported: True if the statement or some words in it are flagged (`records.decide`).
         reasons: The reasons that verdicts give against the statement.
         corrections: The spans to replace, each with its new text ("" deletes the span). Together they correct all
             flagged parts of the statement. Empty if a flagged part has no correction.
