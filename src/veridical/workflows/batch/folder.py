@@ -92,7 +92,7 @@ class BatchFolder:
             yield folder
 
     def add(self, shard: ShardRange, texts: ShardTexts) -> None:
-        """Write the results of the next shard. When this function returns, they are on disk and the shard is finished."""
+        """Write the results of the next shard. The shard is on disk and finished when this function returns."""
         number = len(self.shards)
         results, scores = f"results-{number:05}.jsonl", f"scores-{number:05}.jsonl"
         write_whole(self.path / results, texts.results, follow_link=False)

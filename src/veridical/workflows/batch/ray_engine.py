@@ -29,7 +29,10 @@ class ShardActor:
         self.detectors = work.load()
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Judge the shard with the fields `first` and `rows` of `row`. Return the fields of `ShardTexts`, and `first`."""
+        """Judge the shard with the fields `first` and `rows` of `row`. Return `first` and the fields of `ShardTexts`.
+
+        This is called by Ray.
+        """
         shard = ShardRange(int(row["first"]), int(row["rows"]))
         texts = shard_texts(self.reader, shard, self.detectors, self.work)
         return {
