@@ -27,7 +27,7 @@ from veridical.workflows.recalibration import LabelledScores, recalibrate
 NEEDED = 50
 """A detector is recalibrated only if at least this many sentences are decided."""
 NEEDED_AT_RANDOM = 20
-"""How many of the sentences must come from a random sample, because findings do not tell which errors were missed."""
+"""At least this many of the sentences must be drawn at random, because flagged ones do not show the missed errors."""
 NEEDED_OF_EACH = 5
 """At least this many of the sentences must be wrong, and as many must be right."""
 

@@ -203,7 +203,8 @@ def prepare(connection: Connection, migrations: Mapping[int, Callable[[Connectio
     """Create the tables in an empty database, or bring the tables of an earlier version up to date.
 
     Raises:
-        DataError: The database has a later version, contains other tables, or lacks some of ours. It stays as it was.
+        DataError: The database is from a later version, contains other tables, or lacks some tables of a history. It is
+            left unchanged.
     """
     newest = 1 + len(migrations)
     names = inspect(connection).get_table_names()

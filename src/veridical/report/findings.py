@@ -96,13 +96,13 @@ def _quoted(text: str, span: Span) -> str:
 
 
 def unjudged_reasons(checked: Checked) -> list[str]:
-    """Say why a case, or a part of it, was not judged, in one line for each note of a detector."""
+    """Return the reasons why a case, or a part of it, was not judged: one line for each note of a detector."""
     notes = [f"{shorten(j.by, 80)}: {shorten(note, 300)}" for j in checked.judgements for note in j.notes]
     return [visible(note) for note in notes] or ["no detector judged all of it"]
 
 
 def reasons(checked: Checked) -> list[str]:
-    """Say why a case is flagged or was not judged, in one line for each reason. For a clear case, the list is empty."""
+    """Return the reasons why a case is flagged or was not judged, one line each. For a clear case, there are none."""
     if checked.outcome is Outcome.UNJUDGED:
         return unjudged_reasons(checked)
     return [finding.message for finding in findings(checked)]

@@ -1,4 +1,4 @@
-"""Hold tables as plain data. To print them in a terminal, use `report.terminal_tables`."""
+"""Represent tables as plain data. To print them in a terminal, use `report.terminal_tables`."""
 
 from __future__ import annotations
 

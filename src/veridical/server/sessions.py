@@ -43,7 +43,7 @@ class Session(Protocol):
     """Judges one response with one detector, while the response arrives in parts. `open_session` opens one."""
 
     judged_to: int
-    """How many characters, from the start of the response, are judged."""
+    """The number of characters, from the start of the response, that are judged so far."""
 
     async def feed(self, text: str, *, final: bool = False) -> StreamedJudgement | None:
         """Append the next part of the response, and judge as much as possible.

@@ -171,7 +171,7 @@ def _earlier_job(path: Path, job: BatchManifest) -> BatchManifest | None:
 
 
 def read_manifest(path: Path) -> BatchManifest | None:
-    """Read the manifest in a folder of results. Return None if the folder has no manifest.
+    """Load the manifest (the description of the batch job) from a folder of results. Return None if there is none.
 
     Raises:
         InputError: The file `manifest.json` is not the manifest of a batch.
@@ -189,7 +189,11 @@ def read_manifest(path: Path) -> BatchManifest | None:
 
 
 def read_shards(path: Path) -> list[JudgedShard]:
-    """Read the finished shards in a folder of results, up to the first line that is incomplete or wrong."""
+    """Load the list of finished shards (portions of the rows) from a folder of results.
+
+    The list ends before the first line of `shards.jsonl` that is incomplete or not valid, as a killed process may leave
+    one.
+    """
     file = path / SHARDS
     shards: list[JudgedShard] = []
     for line in read_bytes(file).splitlines(keepends=True) if file.is_file() else ():

@@ -35,7 +35,8 @@ class RunRow:
         id: The id of the row's case.
         outcome: The detector's decision.
         score: The detector's score in [0, 1]. None if the row has no score.
-        columns: The values of the columns by which the run is broken down. Missing values are left out.
+        columns: The values by which the results are grouped, by column, such as {"model": "a"}. A column without a
+            value is not in the dict.
         place: The file and the line (from 1) that contain the answer.
     """
 
@@ -77,13 +78,14 @@ class Run:
 
 
 def read_run(path: Path, by: Sequence[str] = ()) -> Run:
-    """Read the rows of a run.
+    """Load the rows of a run, which is a set of answers that a detector judged.
 
     Args:
-        path: A folder of results, or a file.
-        by: Further columns to read. "NAME:day", "NAME:week" and "NAME:month" convert the times in column NAME to days,
-            weeks or months. For a folder, the columns are read from the files that were judged, so these files must
-            still be there, unchanged.
+        path: A folder that `veridical batch` wrote, or a JSON Lines file of results, judgements or rows of another tool
+            with `score` or `flagged`.
+        by: Columns by which results will be grouped, such as "model". "NAME:day", "NAME:week" and "NAME:month" convert
+            the times in the column NAME to days, weeks or months. For a folder, the columns are loaded from the files
+            that were judged, so these files must still exist, unchanged.
 
     Raises:
         InputError: There are no rows, a column is missing, or a value is not a time.

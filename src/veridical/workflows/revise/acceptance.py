@@ -58,7 +58,7 @@ class Acceptance:
 
 
 def accept(candidates: Sequence[Candidate], detector: Detector, thresholds: Thresholds) -> list[Acceptance]:
-    """Decide for each candidate whether it is better than the text before.
+    """Decide for each proposed revision whether the edited text is better than the text before, and should be kept.
 
     A better text meets six conditions:
 
@@ -71,7 +71,7 @@ def accept(candidates: Sequence[Candidate], detector: Detector, thresholds: Thre
       (A score that is a product over claims stays 1 as long as one claim is certainly wrong.)
     - Every supported claim is kept. A claim is kept if no edit touches it, if its content words are still there and
       none of them is flagged, or if `detector` finds that the new text supports the claim.
-    - Every source that was covered is still covered: the proportion of its words that are left out stays below the
+    - Every source that was covered is still covered: the proportion of its words that the text omits stays below the
       coverage threshold.
     """
     problems = [_problem(candidate, thresholds) for candidate in candidates]

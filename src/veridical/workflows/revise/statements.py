@@ -50,7 +50,7 @@ def statements_of(case: Case, judgement: Judgement, thresholds: Thresholds | Non
     verdict without a claim (on words, or on a citation) is added to the sentences that it overlaps. If there are no
     verdicts at all, the whole response is a single statement.
 
-    A statement with an unjudged part is left out, unless its score is above 0.
+    A statement is omitted if a part of it was not judged, unless its score is above 0.
 
     >>> case = Case("1", "It rains. It is 9 m tall.")
     >>> [(s.text, s.score) for s in statements_of(case, Judgement("1", "x", verdicts=(Verdict(Span(16, 17), 1.0),)))]
