@@ -39,7 +39,7 @@ def segment(size: int, marks: Sequence[tuple[Span, T]], *, cuts: Iterable[int] =
     """Cut a text of `size` characters into segments, wherever a mark begins or ends.
 
     A mark is a pair of a span and any value, such as the name of a style. A mark with an empty span becomes an empty
-    segment of its own. To cut at further offsets, pass them as `cuts`.
+    segment of its own. To cut at further offsets, pass them as `cuts`. All segments are returned, in order.
 
     Raises:
         SpanError: A mark runs past the end of the text.
