@@ -17,7 +17,7 @@ def main() -> int:
     """Run the command line and return the exit code.
 
     If an unexpected error occurs, the traceback is printed and the exit code is `INTERNAL_ERROR`. SIGTERM interrupts
-    the command as Ctrl-C does, so that it removes what it began to write.
+    the command in the same way as Ctrl-C, so that it can remove files that it has only written in part.
     """
     is_terminated = False
 

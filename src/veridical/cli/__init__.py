@@ -122,7 +122,7 @@ def _show_version(wanted: bool) -> None:
 
 
 def settable_options() -> dict[str, dict[str, Any]]:
-    """Return the options that a settings file may set, by command and name."""
+    """Return the options that a settings file (`veridical.toml`) may set, as a dict by command and then by name."""
     commands: dict[str, Any] = get_command(_app(SETTABLE)).commands  # type: ignore[attr-defined]
     return {name: options_of(command) for name, command in commands.items()}
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FileArguments:
-    """The input files and the folder for the results."""
+    """Arguments of `veridical batch`: the input files, and the folder for the results."""
 
     inputs: Annotated[
         list[Path],
@@ -48,7 +48,7 @@ class FileArguments:
 
 @dataclass(frozen=True, kw_only=True)
 class DetectionOptions:
-    """The detectors and their thresholds."""
+    """Options of `veridical batch` for the detectors and their thresholds."""
 
     PANEL: ClassVar[str] = DETECTION
 
@@ -59,7 +59,7 @@ class DetectionOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RowOptions(ColumnOptions):
-    """The columns of rows, and the encoding of their files."""
+    """Options of `veridical batch` that name the columns of the input files, and the encoding of the files."""
 
     PANEL: ClassVar[str] = "Columns"
 
@@ -89,7 +89,7 @@ class RowOptions(ColumnOptions):
     encoding: Annotated[str, Option(help="Encoding of text files, such as cp1252.")] = "utf-8"
 
     def columns(self) -> Columns:
-        """Return the columns that the options name."""
+        """Return the column names in these options as `Columns`, for parsing the rows."""
         from veridical.io.rows import Columns
 
         sources, must_cover = tuple(self.source_column), tuple(self.must_cover)
@@ -98,7 +98,7 @@ class RowOptions(ColumnOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """Where the rows are judged, and how many at a time."""
+    """Options of `veridical batch` for running it: the engine, the number of processes, and the size of a shard."""
 
     PANEL: ClassVar[str] = "Running"
 

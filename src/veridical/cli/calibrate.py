@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdOptions:
-    """What to fit, and on which part of the data."""
+    """Options of `veridical calibrate`: what to fit, and on which part of the data."""
 
     criterion: Criterion = "f1"
     calibration: Annotated[
@@ -56,7 +56,7 @@ class ThresholdOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryOptions:
-    """Decisions that take the place of labelled data."""
+    """Options of `veridical calibrate` for fitting on people's decisions in a history, instead of on labelled data."""
 
     PANEL: ClassVar[str] = "Decisions in a history"
 

@@ -95,7 +95,10 @@ def causes_command(
 
 
 def read_passages(path: Path) -> list[Source]:
-    """Read passages from a file: one per line in JSON Lines, or one per paragraph in a document."""
+    """Load passages as sources from a file: one per line of a JSON Lines file, or one per paragraph of a document.
+
+    A passage without an id is named after the file and the number of its line or paragraph.
+    """
     import re
 
     from veridical.io.documents import read_document

@@ -128,7 +128,9 @@ def check_command(
 
 
 def report_files(output: CheckOutputOptions, inputs: InputOptions) -> dict[Path, JUnitReport | SarifReport]:
-    """Return the empty JUnit and SARIF reports that the options name, by file.
+    """Create an empty report for each of the options --junit and --sarif that is given, as a dict from file to report.
+
+    The files are validated before anything is judged.
 
     Raises:
         InputError: Two reports name the same file, or a report would overwrite an input.
@@ -158,7 +160,12 @@ def report_files(output: CheckOutputOptions, inputs: InputOptions) -> dict[Path,
 
 
 def counts(outcomes: Counter[Outcome], shares: ExitOptions) -> str:
-    """Return a line that says how many cases were flagged or unjudged, and what proportion of each is allowed."""
+    """Return a line for the user that says how many cases were flagged or unjudged, and which proportion is allowed.
+
+    Args:
+        outcomes: The number of cases with each outcome.
+        shares: The options with the allowed proportions.
+    """
     from veridical.records.types import Outcome
 
     total, flagged, unjudged = outcomes.total(), outcomes[Outcome.FLAGGED], outcomes[Outcome.UNJUDGED]

@@ -19,12 +19,12 @@ def parse_names(text: str | None) -> list[str]:
 
 
 def parse_thresholds(texts: Sequence[str] | None) -> float | dict[str, float] | None:
-    """Parse thresholds: either one for all levels, or one for each named level.
+    """Parse the values of --threshold: one number for all levels, or one number for each named level.
 
     This function does not check the range of the thresholds. If there are no texts, it returns None.
 
     Raises:
-        InputError: A text has neither form, or a level is named twice.
+        InputError: A value has neither form, or a level is named twice.
 
     >>> parse_thresholds(["0.4"]), parse_thresholds(["response=0.6,span=0.4", "source=0.5"])
     (0.4, {'response': 0.6, 'span': 0.4, 'source': 0.5})

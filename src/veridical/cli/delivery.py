@@ -1,4 +1,4 @@
-"""Deliver results: print them as they come, write them as a page, and turn them into the exit code."""
+"""Deliver the results of a command: print each as soon as it is ready, write an HTML page, and find the exit code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Result(Protocol):
-    """The common part of every command's results."""
+    """The interface that `deliver` needs of a result. `Checked` and `Revised` implement it."""
 
     @property
     def outcome(self) -> Outcome:
@@ -38,7 +38,9 @@ def deliver(
     also: Callable[[R], None] = lambda result: None,
     total: Callable[[], int | None] = lambda: None,
 ) -> Counter[Outcome]:
-    """Write each result as it comes, then the HTML page if you asked for one, and return the count of each outcome.
+    """Write each result as soon as it is ready, and at the end the HTML page if --html is given.
+
+    Return the number of results with each outcome.
 
     Args:
         results: The results. They may be lazy and are read once.
@@ -99,7 +101,7 @@ def exit_code(outcomes: Counter[Outcome], shares: ExitOptions | None = None) -> 
 
 
 def write_texts(texts: Iterable[tuple[str, str]]) -> None:
-    """Write (id, text) pairs.
+    """Write pairs (id of the case, text) to standard output, for --text.
 
     A single text is written unchanged. If there are several texts, each is written under a line `==> ID <==`.
     """
@@ -120,7 +122,7 @@ def write_texts(texts: Iterable[tuple[str, str]]) -> None:
 
 
 def plain_console() -> Console:
-    """Return a console on standard output that does not read texts as markup."""
+    """Return a console of `rich` on standard output that does not interpret texts as markup."""
     from rich.console import Console
 
     return Console(highlight=False, markup=False, emoji=False, soft_wrap=False)

@@ -55,7 +55,10 @@ def init_command(
 
 
 def settings_text() -> Iterator[str]:
-    """Yield the text of a settings file: options of several commands, then a table for each command."""
+    """Yield the pieces of a settings file in TOML, with every option as a comment.
+
+    The options that several commands share come first, and then a table with the other options of each command.
+    """
     from veridical.cli import settable_options
 
     by_command = settable_options()

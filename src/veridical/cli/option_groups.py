@@ -17,8 +17,8 @@ R = TypeVar("R")
 def option_groups(command: Callable[..., R]) -> Callable[..., R]:
     """Decorate a Typer command so that a parameter annotated with a dataclass becomes one option per field.
 
-    Annotate the fields as Typer parameters (`Annotated[str, typer.Option(…)]`). The class attribute `PANEL` of the
-    dataclass names the help panel of its options.
+    Typer itself has no such groups. Annotate the fields of the dataclass as Typer parameters
+    (`Annotated[str, typer.Option(…)]`). Its class attribute `PANEL` names the panel of `--help` that lists its options.
 
     Raises:
         ValueError: Two groups have a field in common.

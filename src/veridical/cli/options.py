@@ -79,7 +79,7 @@ OutFolder = Annotated[
 
 
 def write_line(line: str) -> None:
-    """Write one line to standard error, with control and hidden characters made visible, line feeds too."""
+    """Write a message as one line to standard error. Control characters, such as line feeds, are made visible."""
     sys.stderr.write(visible_line(line) + "\n")
 
 
@@ -97,7 +97,7 @@ def check_share(option: str, share: float) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseFiles:
-    """One response and its sources, each in a file."""
+    """Arguments and options of commands that read one response and its sources, each from a file."""
 
     PANEL: ClassVar[str] = "Input"
 
@@ -119,11 +119,18 @@ class CaseFiles:
 
     @property
     def max_bytes(self) -> int:
-        """The size of the largest file, or of the longest line in a file of cases, that is read."""
+        """The limit of --max-mb in bytes, for a file, or for a line in a file of cases."""
         return self.max_mb * 1024 * 1024
 
     def case(self, must_cover: list[Path] | None = None, perspectives: list[tuple[str, Path]] | None = None) -> Case:
-        """Return the case in the files. A source is named after its perspective, or otherwise after its file."""
+        """Load the files as one case.
+
+        The id of a source is the name of its perspective, or otherwise the name of its file.
+
+        Args:
+            must_cover: The files of further sources, which the response has to cover.
+            perspectives: Further such sources with perspectives, as pairs (name of the perspective, file).
+        """
         from veridical.io.documents import load_document
         from veridical.io.files import STDIN, is_one_of, read_text
         from veridical.records.errors import InputError
@@ -153,7 +160,7 @@ class CaseFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnOptions:
-    """The columns that hold the parts of a case in a file of rows."""
+    """Options that name the columns with response and sources in a file of rows."""
 
     PANEL: ClassVar[str] = COLUMNS
 
@@ -189,7 +196,7 @@ class ColumnOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class InputOptions(CaseFiles, ColumnOptions):
-    """The input: one response with its sources, or a file of cases."""
+    """Arguments and options for the input of a command: one response with its sources, or a file of cases."""
 
     response: Annotated[
         Path,
@@ -233,13 +240,13 @@ class InputOptions(CaseFiles, ColumnOptions):
 
     @property
     def holds_cases(self) -> bool:
-        """Whether the response is a file of cases."""
+        """True if the argument RESPONSE is a file of cases, and not a single response."""
         from veridical.io.files import ROW_ENDINGS, ending_of
 
         return self.cases or ending_of(self.response) in ROW_ENDINGS
 
     def check_outputs(self, *outputs: Path | None) -> None:
-        """Check that no output would overwrite an input.
+        """Check that no output file would overwrite an input file. An output may be None.
 
         Raises:
             InputError: An output is the response, the file of cases or a source.
@@ -254,14 +261,14 @@ class InputOptions(CaseFiles, ColumnOptions):
                 raise InputError(f"{path} is an input, which would be overwritten", hint="name another file")
 
     def form(self) -> RowForm:
-        """Return how a file of cases is read."""
+        """Return the options for parsing a file of cases: columns, encoding, delimiter and size limit."""
         from veridical.io.rows import Columns, RowForm
 
         columns = Columns(self.response_column, tuple(self.source_column), question=self.question)
         return RowForm(columns, self.encoding, self.delimiter, self.max_bytes)
 
     def read(self) -> Iterator[Case]:
-        """Return the cases, which are read lazily.
+        """Return an iterator over the cases of the input. A file of cases is read lazily.
 
         Raises:
             InputError: Sources are given beside a file of cases, or columns without such a file.
@@ -304,9 +311,9 @@ class InputOptions(CaseFiles, ColumnOptions):
             return None
 
     def locations(self) -> Iterator[CaseLocations]:
-        """Yield where the texts of each case are in the files, in the order of `read`.
+        """Yield an object for each case that finds positions of its texts in the files, in the order of `read`.
 
-        If the files can be read only once, nothing is yielded.
+        If the input can be read only once, such as standard input, nothing is yielded for a file of cases.
         """
         from veridical.report.locations import FileLocations, locate_cases
 
@@ -319,7 +326,7 @@ class InputOptions(CaseFiles, ColumnOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ExitOptions:
-    """The proportions of flagged and of unjudged cases above which a command fails."""
+    """Options that set the exit code: the proportions of flagged and of unjudged cases above which a command fails."""
 
     PANEL: ClassVar[str] = EXIT_CODE
 
@@ -346,7 +353,7 @@ class ExitOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class DecisionOptions:
-    """The thresholds for flagging."""
+    """Options that decide which findings are flagged, and whether they are explained."""
 
     PANEL: ClassVar[str] = DETECTION
 
@@ -380,7 +387,7 @@ class _ModelName:
 
 @dataclass(frozen=True, kw_only=True)
 class ServedChatOptions:
-    """How to reach chat models, and what they may cost, in a service."""
+    """Options of all commands that call chat models: how to reach them, and what they may cost."""
 
     PANEL: ClassVar[str] = "Language model"
 
@@ -452,10 +459,12 @@ class ServedChatOptions:
     ] = field(default=None, compare=False)
 
     def connection(self, *, cache: Path | None = None) -> Connection:
-        """Return the connection to every chat model of the command.
+        """Make the connection that all chat models of the command share, with its budget and cache.
 
-        The `cache` argument is the default of `--cache`. Further settings come from the table `[chat]` of the settings
-        file.
+        Further settings come from the table `[chat]` of the settings file.
+
+        Args:
+            cache: The file for replies if `--cache` is not given.
         """
         from veridical.llm.connection import Connection, read_prices
 
@@ -464,7 +473,7 @@ class ServedChatOptions:
         return Connection(**{**values, **read_settings(self.settings).chat(), "cache": self.cache or cache})
 
     def chosen(self) -> Connection | None:
-        """Return the connection to the chat model that the user configured, or None if there is none.
+        """Make the connection to chat models, or return None if neither options nor settings file configure one.
 
         With None, detectors that ask a chat model make their own connection.
         """
@@ -473,7 +482,7 @@ class ServedChatOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions(ServedChatOptions):
-    """How to reach chat models, what they may cost, and whether they are asked at all."""
+    """The options of `ServedChatOptions` and --dry-run, which only counts the calls."""
 
     dry_run: Annotated[
         bool, Option("--dry-run", help="Send nothing, and count the calls and tokens that the command would need.")
@@ -482,17 +491,17 @@ class ServerOptions(ServedChatOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ServedModelOptions(ServedChatOptions, _ModelName):
-    """The chat model of a service, how to reach it, and what it may cost."""
+    """Options of `veridical serve` for its chat model: its name, how to reach it, and what it may cost."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChatOptions(ServerOptions, _ModelName):
-    """The chat model of a command, how to reach it, and what it may cost."""
+    """Options for the chat model of a command: its name, how to reach it, what it may cost, and --dry-run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
-    """The form of the results."""
+    """Options for the output format of results: text (the default), JSON or an HTML page."""
 
     PANEL: ClassVar[str] = OUTPUT
 
@@ -502,7 +511,7 @@ class OutputOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOutputOptions(OutputOptions):
-    """The form of the results of commands that check cases."""
+    """Options for the output format of commands that check cases: as in `OutputOptions`, and JUnit and SARIF files."""
 
     PANEL: ClassVar[str] = OUTPUT
 
@@ -525,7 +534,7 @@ class CheckOutputOptions(OutputOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class TextOutputOptions(OutputOptions):
-    """The form of the results of commands that make a new text."""
+    """Options for the output format of commands that make a new text: as in `OutputOptions`, or the text alone."""
 
     PANEL: ClassVar[str] = OUTPUT
 
@@ -534,7 +543,7 @@ class TextOutputOptions(OutputOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class DataOptions:
-    """Which rows of labelled data to read."""
+    """Options of commands that read labelled data: the split to read, and whether to skip rows with errors."""
 
     PANEL: ClassVar[str] = "Data"
 
@@ -543,10 +552,10 @@ class DataOptions:
 
     @contextmanager
     def read(self, spec: str, *, unlabelled: bool = False) -> Iterator[Iterator[Example]]:
-        """Yield the examples of SET:PATH.
+        """Provide, as a context manager, an iterator over the labelled examples of a data spec such as "SET:PATH".
 
-        After the last example, the number of skipped rows and the first of these rows are written to stderr. Set
-        `unlabelled` to accept rows that have no gold label.
+        When the block ends, the number of skipped rows and the error of the first are written to standard error. Set
+        `unlabelled` to accept rows without a gold label.
         """
         from veridical.datasets import read
 

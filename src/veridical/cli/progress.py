@@ -1,4 +1,4 @@
-"""Show the progress of long commands, as a bar in a terminal or lines in a log, and handle SIGTERM gracefully."""
+"""Show the progress of long commands, as a bar in a terminal or as lines in a log."""
 
 from __future__ import annotations
 
@@ -42,7 +42,13 @@ def progress_bar() -> Iterator[Callable[[str, int, int | None], None]]:
 def progress_lines(
     write: Callable[[str], None], *, every: float = 30.0, clock: Callable[[], float] = time.monotonic
 ) -> Callable[[str, int, int | None], None]:
-    """Return a function like the one from `progress_bar` that writes a line every `every` seconds. Use it for logs."""
+    """Return a function with the same arguments as that of `progress_bar`, which writes lines for a log.
+
+    Args:
+        write: Writes a line.
+        every: The seconds between two lines.
+        clock: Returns the current time in seconds.
+    """
     first: tuple[float, int] | None = None
     last = 0.0
 

@@ -18,7 +18,7 @@ _BOUNDS = ("lower", "estimate", "upper")
 
 @dataclass(frozen=True, kw_only=True)
 class LabelOptions:
-    """Which answers to label, and the labels."""
+    """Options of `veridical rate` for labels: choose answers to label, or pass the labels of people."""
 
     PANEL: ClassVar[str] = "Labels"
 
@@ -60,7 +60,7 @@ class LabelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RateOutputOptions:
-    """The results, and the alarm."""
+    """Options of `veridical rate` for its output, and for the rate above which the command fails (the alarm)."""
 
     PANEL: ClassVar[str] = OUTPUT
 

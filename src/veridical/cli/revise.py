@@ -31,7 +31,7 @@ ReviserName = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class ReviserOptions:
-    """How unsupported claims are revised."""
+    """Options of `veridical revise` for the reviser, which proposes edits of unsupported claims."""
 
     PANEL: ClassVar[str] = "Revision"
 
@@ -49,7 +49,7 @@ class ReviserOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimOptions:
-    """How to split a response into claims, and how to check each claim."""
+    """Options of `veridical revise` for its detector: how to split a response into claims, and how to check them."""
 
     PANEL: ClassVar[str] = DETECTION
 
@@ -97,7 +97,11 @@ class ClaimOptions:
     ] = 1
 
     def spec(self, model: str | None) -> Spec:
-        """Return the spec of the detector that these options describe, with the chat model `model`."""
+        """Return the detector spec for these options: "verify" with options, or "default" without options and model.
+
+        Args:
+            model: The name of the chat model. None without one.
+        """
         if model is None and self == ClaimOptions():
             return Spec("default")
         given = {

@@ -30,7 +30,7 @@ _MB = 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class AccessOptions:
-    """Who may use the service."""
+    """Options of `veridical serve` for access: API keys, their roles, and the origins of web pages."""
 
     PANEL: ClassVar[str] = "Access"
 
@@ -68,7 +68,7 @@ class AccessOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryOptions:
-    """Whether to keep checks, and for how long."""
+    """Options of `veridical serve` for its history: whether and where to store checks, and for how long."""
 
     PANEL: ClassVar[str] = "History"
 
@@ -91,7 +91,7 @@ class HistoryOptions:
     ] = None
 
     def settings(self) -> HistorySettings | None:
-        """Return the settings of the history, None without one."""
+        """Convert the options to settings of the server. Return None if no history is to be stored."""
         from veridical.records.errors import InputError
 
         if self.history is None:
@@ -105,7 +105,7 @@ class HistoryOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CapacityOptions:
-    """Limits the number, the size and the time of requests."""
+    """Options of `veridical serve` that limit the number, the size and the time of requests."""
 
     PANEL: ClassVar[str] = "Capacity"
 
@@ -148,7 +148,7 @@ class CapacityOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceOptions:
-    """The detectors to serve, and the address."""
+    """Options of `veridical serve` for the detectors to offer, the address to bind to, and the log."""
 
     PANEL: ClassVar[str] = "Service"
 
@@ -175,7 +175,7 @@ class ServiceOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ProxyOptions:
-    """The chat server whose replies are checked, and what happens to a flagged reply."""
+    """Options of `veridical serve` for the chat proxy: the server whose replies are checked, and the action."""
 
     PANEL: ClassVar[str] = "Proxy"
 
@@ -227,7 +227,7 @@ class ProxyOptions:
     ] = None
 
     def settings(self) -> ProxySettings | None:
-        """Return the proxy's settings, None without a proxy."""
+        """Convert the options to settings of the server. Return None if there is no proxy."""
         from veridical.cli.comma_lists import parse_names
         from veridical.records.errors import InputError, UnknownNameError
 

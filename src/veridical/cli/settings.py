@@ -47,12 +47,12 @@ _IN_SPECS = re.compile(r"\b(key_env|base_url|cache|headers|body)\s*=")
 
 @dataclass(frozen=True)
 class Settings:
-    """Holds the content of a settings file.
+    """The content of a settings file, which sets defaults of command-line options.
 
     Attributes:
         path: The file. None if there is no settings file.
-        table: The options in it, and the tables of options by command.
-        named: Whether the user named the file, and so trusts it.
+        table: The parsed TOML: options for all commands by name, and a table of options for each command.
+        named: True if the user named the file and therefore trusts it. If false, it was found in the current folder.
     """
 
     path: Path | None = None
@@ -60,7 +60,9 @@ class Settings:
     named: bool = False
 
     def chat(self) -> dict[str, Any]:
-        """Return the settings for chat models, by the names of those fields of `Connection` that have no option.
+        """Return the settings in the table `[chat]`, as keyword arguments of `Connection` such as `temperature`.
+
+        There are no command-line options for these settings.
 
         Raises:
             DataError: A name is unknown, a value has the wrong type, or only a file that the user named may set it.
@@ -76,12 +78,12 @@ class Settings:
         return values
 
     def defaults(self, name: str, options: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values for the options of the command `name`.
+        """Return the values that the file sets for the options of a command, after validation.
 
         Args:
             name: The name of the command.
             options: The options of the command, by name.
-            others: The options of all commands, which may stand outside of tables.
+            others: The options of all commands. The file may set them at the top, outside of the commands' tables.
 
         Raises:
             DataError: An option is unknown, or only a file that the user named may set it.
@@ -126,15 +128,19 @@ def _value(value: Any, option: Any) -> Any:
 
 
 def needs_trust(option: Any) -> bool:
-    """Return whether an option names a key, an address or a file.
+    """Check whether a command-line option may only be set by a settings file that the user has named.
 
-    Only a settings file that the user names may set such an option.
+    These are the options that name a key, an address or a file, and `log_text`. A file that was only found in the
+    current folder may come from a stranger.
     """
     return option.metavar in _TRUSTED_METAVARS or option.name == "log_text"
 
 
 def read_settings(named: Path | None = None) -> Settings:
-    """Read the settings in the file `named`, or otherwise in the file found in the current folder.
+    """Parse the settings file `named`, or otherwise the one found in the current folder.
+
+    This is `veridical.toml`, or the table `[tool.veridical]` of `pyproject.toml`. If there is neither, the settings are
+    empty.
 
     Raises:
         DataError: The file cannot be read.
@@ -158,9 +164,14 @@ def read_settings(named: Path | None = None) -> Settings:
 
 
 def use_settings(context: typer.Context, named: Path | None) -> Path | None:
-    """Set the options of the current command from the settings file. This is the callback of `--settings`.
+    """Make the settings file the source of defaults for the current command. This is the callback of `--settings`.
 
-    `context.obj` returns the options of all commands.
+    Args:
+        context: The context of the command. Its `obj` is a function that returns the options of all commands.
+        named: The file that the user named, if any.
+
+    Returns:
+        `named`, the value of the option.
     """
     if context.resilient_parsing:  # a shell completes the line
         return named
@@ -178,11 +189,11 @@ def use_settings(context: typer.Context, named: Path | None) -> Path | None:
 
 
 def options_of(command: Any) -> dict[str, Any]:
-    """Return the options of a command by name, without --help."""
+    """Return the options of a click command by name, except those that are handled first (--help, --settings)."""
     return {p.name: p for p in command.params if p.param_type_name == "option" and not p.is_eager}
 
 
 def add_variables(command: Any) -> None:
-    """Let each option of a command take its value from the variable VERIDICAL_OPTION."""
+    """Let each option of a command take its value from an environment variable, such as VERIDICAL_DETECTOR."""
     for name, option in options_of(command).items():
         option.envvar, option.show_envvar = f"{PREFIX}{name.upper()}", False

@@ -10,9 +10,9 @@ texts afterwards.
 A label for a whole response sets `hallucination` and adds no verdict, because such a label does not say where the error
 is. A row without any label for the response has `judged=()`.
 
-A module can set `REMOTE` to also read from places other than paths, and `OWN` to read your own data. The `read`
-function of an `OWN` module takes two more arguments. `unlabelled=True` accepts rows without a gold label, and `remark`
-is called at the end with each line of notes on how the data were understood.
+A reader can set two flags. With `REMOTE = True`, the text after "NAME:" need not be an existing path. `OWN = True` is
+for the user's own data, and `read` then takes two more arguments: `unlabelled=True` accepts rows without a gold label,
+and `remark` is called at the end with each line of notes on how the data were interpreted.
 """
 
 from __future__ import annotations
@@ -32,19 +32,20 @@ __all__ = ["DATASETS", "Info", "OnBad", "Reader", "load_reader", "name_and_path"
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """Describes a data set.
+    """Metadata of a labelled data set. Every reader has it as `INFO`.
 
     Attributes:
-        name: The name of the data set in "NAME:PATH".
-        title: The title of the data set.
-        licence: The licence of the data set.
+        name: The name by which you select the data set, in a spec "NAME:PATH" such as "xsum_token:data/xsum_token".
+        title: The full name of the data set, for tables.
+        licence: The licence under which the data set is published.
         citation: The paper to cite.
-        levels: The levels at which the data set has labels.
-        unit: What each labelled span is, if this is fixed: a "token", "sentence" or "claim".
-        pairs: Whether each case has a counterpart that differs only in the error.
-        splits: The names of the splits.
-        languages: The languages of the texts.
-        document: What counts as one document, in words.
+        levels: The levels that have gold labels, such as whole responses and spans of responses.
+        unit: The unit of the labelled spans: "token", "sentence" or "claim". None if spans may have any length.
+        pairs: If true, each case has a counterpart that differs from it only in the error.
+        splits: The names of the published splits, such as "train" and "test".
+        languages: The languages of the texts, as codes such as "en". Empty if the data may be in any language.
+        document: A phrase that says what `Example.document` identifies, such as "the source text". Splits keep all
+            examples of one document together.
         notes: Peculiarities, such as known defects.
     """
 
@@ -62,12 +63,16 @@ class Info:
 
 
 class Reader(Protocol):
-    """The module of one data set, or an object like it."""
+    """Reads one labelled data set in its published format. A module or an object can implement this protocol."""
 
     INFO: Info
 
     def read(self, path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Iterator[Example]:
-        """Read the examples under a path (a file or folder as published), in the order of the file."""
+        """Read the examples in a file or folder, laid out as published, in the order of the file.
+
+        If `split` is given, only the examples of this split are read. If `on_bad` is given, it gets the error of each
+        row that cannot be parsed, and the row is skipped. By default, the error is raised.
+        """
         ...
 
 
@@ -91,7 +96,10 @@ def load_reader(name: str) -> Reader:
 
 
 def name_and_path(spec: str) -> tuple[str, str]:
-    """Split "NAME:PATH" into the name of the data set and the path. A path alone is read as a file of rows."""
+    """Split a data spec "NAME:PATH" into the name of a data set and a path.
+
+    A path without a name belongs to the data set "rows", which reads your own data from a table or JSON Lines file.
+    """
     from veridical.io.files import ROW_ENDINGS, ending_of
 
     name, colon, path = spec.partition(":")
@@ -108,10 +116,20 @@ def read(
     unlabelled: bool = False,
     remark: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Example]:
-    """Read the examples of "NAME:PATH". If only a path is given, it is read as a file of rows.
+    """Read the labelled examples that a data spec names.
 
-    Set `unlabelled` to accept rows of your own without a gold label. `remark` is called at the end with each line of
-    notes on how your own data were understood.
+    Args:
+        spec: "NAME:PATH", such as "xsum_token:data/xsum_token", or only the path of your own data (`name_and_path`).
+        split: The split to read. Default: all examples.
+        on_bad: Called with the error of each row that cannot be parsed, which is then skipped. By default, the error
+            is raised.
+        unlabelled: If true, rows of your own data need no gold label.
+        remark: Called at the end with each line of notes on how your own data were interpreted.
+
+    Raises:
+        InputError: The spec has no path.
+        UnknownNameError: There is no such data set.
+        DataError: The path does not exist, or a row cannot be parsed.
     """
     name, path = name_and_path(spec)
     reader = load_reader(name)

@@ -29,10 +29,14 @@ class UnfitRow(DataError):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One record of a data file, with its line and its number among the records, both counted from 1.
+    """One record of a data file. Its methods read single fields, and their errors name the file and the line.
 
-    A record inside another record has the line of the outer record. Its `within` says which item it is, for example
-    "annotations 3".
+    Attributes:
+        path: The data file.
+        line: The line of the record, from 1. A nested record has the line of the record that contains it.
+        values: The fields of the record, by name.
+        number: The number of the record in the file, or of a nested record in its list, from 1.
+        within: Where a nested record is in the outer record, for example "annotations 3". "" for an outer record.
     """
 
     path: Path
@@ -47,7 +51,7 @@ class Row:
         return kind(where + message, path=self.path, line=self.line, hint=hint)
 
     def unfit(self, message: str) -> DataError:
-        """Make the error that skips this row as a known defect of the published set."""
+        """Make an error for a row with a known defect of the published data set. `read_rows` then skips the row."""
         return self.bad(message, kind=UnfitRow)
 
     def get(self, key: str) -> Any:
@@ -106,7 +110,7 @@ class Row:
         return number
 
     def choice(self, key: str, allowed: Mapping[Any, float]) -> float:
-        """Translate the value of a field by the mapping `allowed`.
+        """Return the number that the value of a field stands for, such as 1.0 for "yes", by the mapping `allowed`.
 
         Raises:
             DataError: The mapping does not contain the value. The message lists its keys.
@@ -131,21 +135,21 @@ class Row:
         return self.items(key)
 
     def flags(self, key: str) -> list[bool]:
-        """Return the flags in a field, which is a list of 0/1 or false/true."""
+        """Return the list of booleans in a field. They may be written as 0/1 or as false/true."""
         for item in self.items(key):
             if not isinstance(item, bool) and item not in (0, 1):
                 raise self.bad(f"{key!r} holds {shown(item)}, not 0 or 1")
         return [bool(item) for item in self.items(key)]
 
     def row(self, key: str) -> Row:
-        """Return the object in a field as a row of its own, with the position of this row."""
+        """Return the JSON object in a field as a nested row, with the line and the number of this row."""
         value = self.get(key)
         if not isinstance(value, dict):
             raise self.bad(f"{key!r} is {shown(value)}, not an object")
         return replace(self, values=value, within=f"{self.within} {key}".strip())
 
     def rows(self, key: str) -> list[Row]:
-        """Return the objects in a list in a field, each as a row of its own with the line of this row."""
+        """Return the JSON objects of the list in a field as nested rows, with the line of this row."""
         for item in self.items(key):
             if not isinstance(item, dict):
                 raise self.bad(f"{key!r} holds {shown(item)}, not an object")
@@ -166,11 +170,13 @@ def shown(value: object) -> str:
 
 
 def read_rows(rows: Iterable[Row], make: Callable[[Row], Iterable[Example]], on_bad: OnBad = None) -> Iterator[Example]:
-    """Make the examples of each row with `make`, and yield them in order.
+    """Convert each row to examples with `make`, and yield the examples in order.
 
-    A bad row yields no examples. Its `InputError` (such as a span outside its text, or two sources with the same id)
-    becomes a `DataError` with the file and the line, and so does a repeated id. If `make` raises `UnfitRow`, the row is
-    skipped.
+    A row is bad if `make` raises an `InputError` for it (such as for a span outside its text, or for two sources with
+    the same id), or if the id of an example occurred in an earlier row. A bad row yields no examples. A `DataError`
+    with the file and the line is raised for it, or passed to `on_bad` if you give that function.
+
+    If `make` raises `UnfitRow`, the row is always skipped, and only `on_bad` gets the error.
     """
     seen: dict[str, int] = {}
     for row in rows:
@@ -191,7 +197,7 @@ def read_rows(rows: Iterable[Row], make: Callable[[Row], Iterable[Example]], on_
 
 
 def jsonl_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
-    """Yield the objects of a JSON Lines file, which is read as a stream. Blank lines are skipped."""
+    """Yield one row for each JSON object of a JSON Lines file. The file is streamed, and blank lines are skipped."""
     number = 0
 
     def count_bad(error: DataError) -> None:
@@ -207,10 +213,10 @@ def jsonl_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
 
 
 def object_rows(path: Path, line: int, number: int, value: object, on_bad: OnBad, *, escapes: bool) -> Iterator[Row]:
-    """Yield `value` as a row if it is a JSON object, and treat any other value as a bad row.
+    """Yield a parsed JSON value as a row if it is an object. Any other value is a bad row (`on_bad`, or an error).
 
-    A value with half of a surrogate pair is a bad row, too. JSON can write such halves as `\\u` escapes, so they are
-    only looked for if `escapes` is set.
+    An object that contains a lone surrogate (half of a UTF-16 pair) is a bad row, too. JSON can only contain one as a
+    `\\u` escape, so this is checked only if you set `escapes`.
     """
     try:
         if escapes:

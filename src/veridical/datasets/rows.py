@@ -43,19 +43,20 @@ SUPPORTED = ("0", "0.0", "false", "no", "supported", "faithful", "grounded", "cl
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Tells which columns contain the gold label of a row.
+    """Reads the gold label of each row of your own data, from the columns that the data spec names.
 
     Attributes:
-        label: The column of the label. Default: the first column of `LABELS` that a row has.
+        label: The column with the label of the response. Default: the first column of `LABELS` that a row has.
         spans: The column of the hallucinated spans. Each span is an object with a start and an end (and perhaps a label
             and a text), or a pair of start and end. Default: the column "spans" if the row has one.
-        document: The column of the document. Default: the column "document" if the row has one, or else the first
-            source is the document.
-        hallucinated: The label, as text, that means hallucinated. Default: any of the labels in `HALLUCINATED`.
+        document: The column with the name of the document that the row is about. Default: the column "document" if the
+            row has one, or else a hash of the first source.
+        hallucinated: The label that means "hallucinated", such as "bad". Every other label then means "supported".
+            Default: the well-known labels in `HALLUCINATED` and `SUPPORTED` are accepted.
         group: The columns by which results can be grouped.
-        values: How many rows had each label so far, by (label, whether it means hallucinated). Only counted if
-            `hallucinated` is given.
-        required: Whether to refuse a row without a gold column, instead of reading it as unlabelled.
+        values: The number of rows with each label so far, by (label, True if it means "hallucinated"). Only counted if
+            `hallucinated` is given. Used by `remarks`.
+        required: If true, a row that has neither a label nor spans is an error. If false, it is an unlabelled example.
     """
 
     label: str | None = None
@@ -67,7 +68,7 @@ class Labels:
     required: bool = field(default=True, kw_only=True)
 
     def example(self, row: Row, case: Case, group: tuple[tuple[str, str], ...] = ()) -> Example:
-        """Build an example from a case and the gold label in the case's row.
+        """Build an example from a case and the gold label in its row. `group` has further pairs to group results by.
 
         Raises:
             DataError: The row has no gold column, or its label or spans cannot be read.
@@ -110,7 +111,10 @@ class Labels:
         return float(bool(texts & {*HALLUCINATED}))
 
     def remarks(self, path: str | Path) -> list[str]:
-        """Return one line that lists the labels read as supported, or [] if there are fewer than two of them.
+        """Return a note, in one line, that lists the labels that were counted as "supported".
+
+        Such a note lets users notice a label that they did not mean. If there are fewer than two such labels, the
+        result is [].
 
         Raises:
             DataError: All labels were read as supported, so that `hallucinated` may be misspelt.
@@ -161,10 +165,10 @@ def _verdict(item: Row, case: Case) -> Verdict:
 
 
 def columns_and_labels(query: Mapping[str, str], *, unlabelled: bool = False) -> tuple[Columns, Labels]:
-    """Read the columns and labels from the parts of "response=COLUMN&label=COLUMN…".
+    """Interpret the query "response=COLUMN&label=COLUMN…" of a data spec, given as a dict from name to value.
 
     Raises:
-        UnknownNameError: A part has an unknown name.
+        UnknownNameError: The query has an unknown name.
     """
     for name in query:
         if name not in (*COLUMNS, "hallucinated"):
@@ -187,7 +191,7 @@ def _with_remarks(
 
 @dataclass
 class OwnData:
-    """The reader of your own data."""
+    """Reads your own labelled data. Its instances `ROWS` and `JSONL` serve the data sets "rows" and "jsonl"."""
 
     INFO: Info
     REMOTE = True  # the text after the name may end in "?response=COLUMN…"
@@ -202,9 +206,10 @@ class OwnData:
         unlabelled: bool = False,
         remark: Callable[[str], None] = lambda line: None,
     ) -> Iterator[Example]:
-        """Read the example in each row of PATH?response=…&label=… .
+        """Read one example from each row of a file, or of the files in a folder, with one file per split.
 
-        Rows without a gold label are refused unless `unlabelled` is set.
+        `path` may end in a query that names columns, such as "answers.csv?response=answer&label=verdict". Rows without
+        a gold label are errors unless you set `unlabelled`.
         """
         name, _, query = (str(path), "", "") if path.exists() else str(path).partition("?")
         given = dict(parse_qsl(query, keep_blank_values=True))

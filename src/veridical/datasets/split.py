@@ -16,9 +16,9 @@ FRACTIONS: Mapping[str, float] = {"train": 0.7, "valid": 0.1, "test": 0.2}  # CH
 
 
 def document_of(example: Example) -> str:
-    """Return the name of the example's document.
+    """Return the key by which splits, folds and bootstrap samples keep examples together.
 
-    If the example names no document, its case id is used instead.
+    This is "document:NAME" with the document of the example, or "case:ID" if the example names no document.
     """
     return f"document:{example.document}" if example.document is not None else f"case:{example.case.id}"
 

@@ -20,9 +20,16 @@ _Z = NormalDist().inv_cdf(0.975)
 def compare(
     runs: tuple[str, str], first: Iterable[CaseRow], second: Iterable[CaseRow], *, limit: int, offset: int = 0
 ) -> Comparison:
-    """Compare the cases of two runs.
+    """Compare the outcomes and scores of two runs over the same cases, for example with two detectors.
 
     Cases are matched by id. If several cases have the same id, they are matched in order.
+
+    Args:
+        runs: The ids of both runs, which the result repeats.
+        first: The cases of the first run.
+        second: The cases of the second run.
+        limit: How many of the cases with different outcomes to list.
+        offset: How many of these cases to skip, for further pages.
     """
     rows_a, rows_b = _by_name(first), _by_name(second)
     pairs = [(row, rows_b[name]) for name, row in rows_a.items() if name in rows_b]
@@ -56,7 +63,7 @@ def compare(
 
 
 def trend(runs: Sequence[RunRow]) -> list[TrendPoint]:
-    """Compute the proportion of flagged cases in each run, oldest first."""
+    """Compute the proportion of flagged cases in each run, oldest run first, to show how it changes over time."""
     points = []
     for run in sorted(runs, key=lambda run: (run.created, run.id)):
         judged = sum(run.cases.get(outcome, 0) for outcome in _DECIDED)

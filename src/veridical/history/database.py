@@ -25,10 +25,11 @@ _OUTAGES = ("08", "25", "53", "55", "57", "58")  # codes of PostgreSQL: unreacha
 
 
 def open_database(place: str | Path) -> Engine:
-    """Open a database and return its engine. If a new SQLite file is created, only its owner can read it.
+    """Open the database at `place`, which is the path of an SQLite file or a URL, and return its SQLAlchemy engine.
 
-    Writers take turns, including those of other processes. If the database cannot be used, each function that uses the
-    engine raises `UnavailableError`.
+    If the file does not exist, it is created, and only its owner can read it. Write transactions wait for each other,
+    even across processes. If the database cannot be used later, for example because it is locked or full, functions
+    that use the engine raise `UnavailableError`.
 
     Raises:
         InputError: The database is of another kind, or its folder is missing.
@@ -83,7 +84,7 @@ def write_ahead(engine: Engine) -> None:
 
 
 def problem_of(error: DBAPIError) -> str:
-    """Return the message of a database as one line."""
+    """Return the first line of the database's own message in an error of SQLAlchemy."""
     cause = error.orig.args[0] if error.orig is not None and error.orig.args else error.orig
     return str(cause["M"] if isinstance(cause, Mapping) else error.orig).strip().partition("\n")[0]
 

@@ -1,4 +1,4 @@
-"""Check, read and audit people's decisions about places."""
+"""Validate, load and audit people's decisions about places (spans of a response or of a source)."""
 
 from __future__ import annotations
 
@@ -23,21 +23,24 @@ def now() -> str:
 
 
 def written(decision: PlaceDecision) -> str:
-    """Convert a decision to JSON, without its empty fields."""
+    """Convert a decision to the JSON that the database stores. Fields that are None or False are omitted."""
     return json.dumps(
         {name: value for name, value in asdict(decision).items() if value is not None and value is not False}
     )
 
 
 def decisions_of(connection: Connection, case: int) -> dict[Place, tuple[PlaceDecision, int]]:
-    """Load the decisions about a case, by place, each with its key in the table."""
+    """Load the decisions about a case, given by its primary key.
+
+    The result maps each place (id of the source or None, start, end) to the decision and the decision's primary key.
+    """
     wanted = select(DECISIONS.c.id, DECISIONS.c.body).where(DECISIONS.c.case == case).order_by(DECISIONS.c.id)
     read = [(read_decision(body), key) for key, body in connection.execute(wanted)]
     return {decision.place: (decision, key) for decision, key in read}
 
 
 def read_decision(body: str) -> PlaceDecision:
-    """Read a decision from the JSON that `written` made."""
+    """Parse a decision from the JSON that `written` made."""
     values = json.loads(body)
     if "cut" in values:
         values["cut"] = tuple(values["cut"])
@@ -52,17 +55,24 @@ def note(
     number: int | None = None,
     decision: PlaceDecision | None = None,
 ) -> None:
-    """Add a line to the audit log."""
+    """Add a line to the audit log: who (`by`) did `what`, in which run and case, and at which place.
+
+    Of the decision, only the place is logged, never a text.
+    """
     start, end, source = (None, None, None) if decision is None else (decision.start, decision.end, decision.source)
     values = {"at": now(), "by": by, "what": what, "run": run, "number": number, "start": start, "end": end}
     connection.execute(insert(AUDIT).values(**values, in_source=int(source is not None)))
 
 
 def check_places(case: StoredCase, decisions: Sequence[PlaceDecision]) -> None:
-    """Check that each decision is about a different place, and that the place lies in its text.
+    """Validate the decisions about a case before they are stored.
+
+    Each decision must be about a different place, the place must lie in the response or source, and the fields that the
+    action needs must be set, such as `text` for "replace".
 
     Raises:
-        InputError: A decision breaks one of these rules, or the case is not judged.
+        InputError: A decision breaks one of these rules, or the case has not been judged yet.
+        UnknownNameError: The case has no source of this id.
     """
     if case.document is None or case.document["veridical"].partition("/")[0] != "check":
         raise InputError(f"case {case.row.number} is not judged", hint="decide about it once it is")

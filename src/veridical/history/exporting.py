@@ -24,8 +24,8 @@ _QUESTION = "Mark the smallest spans of the response that would have to change f
 def decisions_csv(rows: Iterable[DecisionRow]) -> str:
     """Write the decisions as a CSV table, with one row for each decision.
 
-    The column `words` has the text of the place. A text that a spreadsheet would read as a formula gets a quote in
-    front.
+    The column `words` has the words that the decision is about. If a spreadsheet would interpret a text as a formula, a
+    quote is put in front of it.
     """
     text = io.StringIO(newline="")
     table = csv.writer(text)
@@ -41,7 +41,7 @@ def decisions_csv(rows: Iterable[DecisionRow]) -> str:
 
 
 def label_studio_tasks(examples: Iterable[Example]) -> list[dict[str, Any]]:
-    """Make a task for each example, with the wrong spans of the response as an annotation.
+    """Convert labelled examples to Label Studio tasks, in which the hallucinated spans are already annotated.
 
     The tasks fit a project with the config of `veridical annotate config spans`. Offsets count code points.
     """

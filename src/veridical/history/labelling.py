@@ -13,11 +13,11 @@ _BY = "human:history"
 
 
 def example_of(stored: StoredCase) -> Example:
-    """Turn the decisions about a case into a labelled example.
+    """Convert the decisions about a case to a labelled example, for evaluation and calibration.
 
-    A false alarm ("keep") becomes a verdict with the score 0. Any other decision about a place becomes a verdict with
-    the score 1. A place in a source becomes an omission instead of a verdict. Only the decided places count as judged,
-    unless somebody decided that everything else is right ("rest").
+    A decision about a span of the response becomes a verdict, and a decision about a span of a source becomes an
+    omission. The score is 0 for a false alarm ("keep") and 1 for any other action. Only the decided spans count as
+    judged, unless somebody decided that everything else is right ("rest").
     """
     assert stored.document is not None
     case: Case = decode(stored.document).case

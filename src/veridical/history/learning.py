@@ -27,13 +27,16 @@ from veridical.workflows.recalibration import LabelledScores, recalibrate
 NEEDED = 50
 """A detector is recalibrated only if at least this many sentences are decided."""
 NEEDED_AT_RANDOM = 20
-"""How many of the sentences must come from a random sample, because findings do not tell which errors were missed."""
+"""At least this many of the sentences must be drawn at random, because flagged ones do not show the missed errors."""
 NEEDED_OF_EACH = 5
 """At least this many of the sentences must be wrong, and as many must be right."""
 
 
 def too_few(decisions: Decisions) -> str | None:
-    """Say which decisions are still missing. Return None if there may be enough."""
+    """Explain in a sentence why there are too few decisions to recalibrate a detector.
+
+    Return None if there may be enough. `learn` also needs sentences of both classes (wrong and right).
+    """
     total = decisions.flagged + decisions.random
     if total < NEEDED:
         return f"{NEEDED} decided sentences are needed, not {total}"
@@ -46,15 +49,18 @@ def too_few(decisions: Decisions) -> str | None:
 def stored_judgements(
     sentences: Sequence[DecidedSentence], about: Mapping[str, Any], spec: str, detector: Detector
 ) -> list[Judgement] | None:
-    """Look up how the detector judged the case of each decided sentence in the run.
+    """Take the judgements of a detector for decided sentences from the run, so that nothing is judged again.
 
-    Return None if the run was not judged by exactly this detector, because its scores might differ.
+    Return None if the run was judged by another detector or by another version of it, because its scores might differ.
 
     Args:
         sentences: The decided sentences.
-        about: How the run judged (`RunRow.about`).
-        spec: The name of the detector.
-        detector: The detector.
+        about: The description of the run (`RunRow.about`), with the fingerprints of its detectors.
+        spec: The name of the detector in this description.
+        detector: The detector, whose fingerprint is compared.
+
+    Returns:
+        The judgement of each sentence's case, in the order of `sentences`.
     """
     fingerprints = {one["name"]: (i, one["fingerprint"]) for i, one in enumerate(about["detectors"])}
     i, fingerprint = fingerprints.get(spec, (0, None))
@@ -81,7 +87,7 @@ def learn(
         detector: The detector whose scores are fitted.
         sentences: The decided sentences.
         judgements: The detector's judgement of each sentence's case, in the same order.
-        decisions: How many sentences are decided, and how many there are.
+        decisions: The numbers of decided sentences and of all sentences in the run.
         spec: The name of the detector.
         run: The id of the run.
 

@@ -1,4 +1,8 @@
-"""The records that go into a history and come out of it."""
+"""The records that go into a history and come out of it.
+
+A run is a set of cases that were checked together. A place is a span of the response or of a source, and a decision is
+a person's opinion on one place.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +26,11 @@ _Text = Annotated[str, Field(min_length=0)]  # without a limit, pydantic accepts
 
 
 class NotKeptError(InputError):
-    """Raised if the history has no such run, case or version."""
+    """Raised if the history has no run, case or calibration version of the requested id or name."""
 
 
 class StaleError(InputError):
-    """Raised if the decisions have changed since they were read."""
+    """Raised if somebody wants to replace decisions that have been changed since they were loaded."""
 
 
 class UnavailableError(VeridicalError):
@@ -50,7 +54,7 @@ class NewRun:
         origin: Where the cases come from: "check" (the page or the API), "import" (a file), or "proxy".
         by: The name of the API key that sent the request. "" if there are no keys.
         name: The name of the imported file. "" if there is no file.
-        about: How the run judges: detectors with their fingerprints, thresholds, and the fields of the request.
+        about: The settings of the check: detectors with fingerprints and thresholds, and the fields of the request.
     """
 
     origin: str
@@ -61,7 +65,19 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
-    """A run as a list shows it. `cases` counts the cases by outcome, including "waiting" and "failed"."""
+    """A run in a list of runs, without its cases.
+
+    Attributes:
+        id: The id of the run.
+        created: The time at which the run was begun, in UTC (ISO 8601).
+        name: The name of the imported file. "" if there is no file.
+        origin: Where the cases come from: "check" (the page or the API), "import" (a file), or "proxy".
+        by: The name of the API key that sent the request. "" if there are no keys.
+        state: "reading" (the file is being imported), "judging", "paused" or "done".
+        problem: Why the run cannot continue, or which rows of the file could not be imported. "" if there is none.
+        about: The settings of the check: detectors with fingerprints and thresholds, and the fields of the request.
+        cases: The number of cases by outcome, including "waiting" (not judged yet) and "failed" (an error).
+    """
 
     id: str
     created: str
@@ -84,7 +100,7 @@ class RunPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A row of an imported file.
+    """A row of an imported file, as it is stored before its case is judged.
 
     Attributes:
         row: The number of the row in the file, from 1.
@@ -109,7 +125,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseRow:
-    """A case as a table shows it.
+    """A case in a table of cases, without its full texts.
 
     Attributes:
         number: The number of the case in the run, from 1.
@@ -117,11 +133,11 @@ class CaseRow:
         outcome: The outcome of the check, or "waiting" before the check, or "failed" if the case could not be checked.
         score: The highest score of the response or of a flagged passage. None if there is no score.
         omission: The highest omission score. None if there is no score.
-        flagged: How many spans are flagged, in the response or as omissions in sources.
-        cause: What went wrong, as one of `CauseKind`. "" if the cause was not requested.
-        decided: How many places people have decided about.
-        beginning: The beginning of the response.
-        problem: Why the case could not be checked.
+        flagged: The number of flagged spans, in the response and (as omissions) in sources.
+        cause: Why the case failed, as one of `CauseKind`. "" if the cause was not requested.
+        decided: The number of places (spans of the response or of sources) that people have decided about.
+        beginning: The first characters of the response.
+        problem: Why the case could not be checked. "" if there is no problem.
     """
 
     number: int
@@ -137,7 +153,10 @@ class CaseRow:
 
 
 class CaseQuery(BaseModel):
-    """Selects cases of a run, and sets their order. Repeat a parameter to allow several values; none allows all."""
+    """Filters and sorts the cases of a run: the query parameters of `GET /v1/runs/{run}/cases`.
+
+    A filter with several values matches cases that have any of them. A filter without a value matches all cases.
+    """
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
 
@@ -178,20 +197,22 @@ class CasePage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceDecision:
-    """A person's decision about a place in a case. Offsets count code points.
+    """A person's decision about a place, which is a span of the response or of a source. Offsets count code points.
 
     Attributes:
-        action: "wrong" (an error that is left as it is), "replace", "remove" (the sentence), "add" (a left-out
-            passage), "keep" (a false alarm), or "rest" (everything else is right).
-        start: The beginning of the place. None for "rest".
-        end: The end of the place.
-        source: The id of the source that contains the place. None for a place in the response.
+        action: What the person decided: "wrong" (the place is wrong and stays unchanged), "replace" (it is wrong, and
+            `text` is right), "remove" (its sentence is to be deleted), "add" (the response omits this passage of a
+            source), "keep" (it is right, so flagging it is a false alarm), or "rest" (everything without a decision is
+            right).
+        start: The start of the span. None for "rest".
+        end: The end of the span. None for "rest".
+        source: The id of the source that contains the span. None for a span of the response.
         text: The new text, for "replace" and "add".
-        cut: The sentence to take out, for "remove", as [start, end].
+        cut: The sentence of the response to delete, for "remove", as (start, end).
         reason: The reason in the person's words.
-        label: The label of the finding.
-        error: The kind of error.
-        missed: Whether no detector found the error.
+        label: The label of the detector's finding, such as "contradiction".
+        error: The kind of error, such as "value" or "name".
+        missed: True if no detector flagged the error.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -209,21 +230,22 @@ class PlaceDecision:
 
     @property
     def place(self) -> tuple[str | None, int | None, int | None]:
-        """The source, start and end of the place. One decision is kept for each place."""
+        """The place as (id of the source or None, start, end). A case has at most one decision for each place."""
         return self.source, self.start, self.end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCase:
-    """A case with its texts.
+    """A case with its texts, its result and the decisions about it.
 
     Attributes:
-        row: The case as a table shows it.
-        document: The result as JSON ("check"), or only the case as long as it waits to be checked. None for a row that
-            contains no case.
+        row: The case as in a table of cases.
+        document: The result of the check as JSON, or only the case as JSON as long as it waits to be checked. None for
+            a row of a file that contains no case.
         fields: The labels and the group of the imported row, or the "row" itself if it contains no case.
         decisions: People's decisions about the case.
-        version: How often the decisions have changed.
+        version: The number of times that the decisions have been changed. Send it along with new decisions, to detect
+            that somebody else has changed them in the meantime.
         sampled: The unflagged sentences that were drawn at random for review, as (start, end).
     """
 
@@ -240,14 +262,15 @@ class DecisionRow:
     """A decision with its case, and who made it.
 
     Attributes:
-        number: The number of the case in the run.
+        number: The number of the case in the run, from 1.
         case: The case.
         decision: The decision.
         by: The name of the API key that the person used.
-        at: The time of the decision.
-        drawn: Why the person saw the place: "flagged" (the place was in the list of findings), "random" (it was in a
-            random sample of the unflagged sentences), or None for neither.
-        probability: The probability that a person sees the place in this way, in (0, 1]. None if `drawn` is None.
+        at: The time of the decision, in UTC (ISO 8601).
+        drawn: Why the person saw the decided span: "flagged" (a detector flagged it), "random" (it is in a random
+            sample of the unflagged sentences), or None for neither.
+        probability: The probability with which such a span is shown to a person, in (0, 1]. It is 1 for flagged spans.
+            None if `drawn` is None.
     """
 
     number: int
@@ -267,10 +290,10 @@ class DecidedSentence:
         case: The case, as it was checked.
         judgements: The judgements of the run's detectors.
         document: The name of the case's document.
-        span: The place of the sentence in the response.
+        span: The sentence, in characters of the response.
         wrong: Whether the sentence is wrong.
-        drawn: Why the person saw the sentence: "flagged" (the sentence was in the list of findings) or "random" (it was
-            in a random sample of the unflagged sentences).
+        drawn: Why the person saw the sentence: "flagged" (a detector flagged something in it) or "random" (it is in a
+            random sample of the unflagged sentences).
     """
 
     case: Case
@@ -283,14 +306,14 @@ class DecidedSentence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decisions:
-    """How many sentences of a run are decided, and how many there are.
+    """The numbers of decided sentences and of all sentences in a run.
 
     Attributes:
-        flagged: How many flagged sentences are decided.
-        random: How many of the sentences drawn at random are decided.
-        sampled: How many sentences were drawn at random.
-        all_flagged: How many sentences of the run are flagged.
-        all_unflagged: How many sentences of the run are not flagged.
+        flagged: The number of flagged sentences that people have decided about.
+        random: The number of randomly drawn, unflagged sentences that people have decided about.
+        sampled: The number of unflagged sentences that were drawn at random for review.
+        all_flagged: The number of flagged sentences in the run.
+        all_unflagged: The number of unflagged sentences in the run.
     """
 
     flagged: int
@@ -306,11 +329,11 @@ class Learning:
 
     Attributes:
         verdict: "too few decisions", "no gain" or "gain".
-        reason: The verdict in a sentence.
+        reason: The explanation of the verdict, in a sentence.
         detector: The name of the detector.
-        decisions: How many sentences are decided.
-        threshold: How much a fitted threshold improves balanced accuracy. None if there are too few decisions.
-        probabilities: How much calibrated scores improve the Brier score. None if scores were not calibrated.
+        decisions: The numbers of decided sentences and of all sentences.
+        threshold: The balanced accuracy before and after fitting a threshold. None if there are too few decisions.
+        probabilities: The Brier score before and after calibrating the scores. None if they were not calibrated.
         level: The level that was fitted: "response", whose threshold also holds for sentences, or "span". None if there
             are too few decisions.
         version: The name under which the fit was stored. None if there is no gain.
@@ -328,18 +351,18 @@ class Learning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationVersion:
-    """A threshold and perhaps probabilities of a detector, fitted to people's decisions.
+    """One version of a detector's calibration: a threshold, and possibly probabilities, fitted to people's decisions.
 
     Attributes:
         name: The name of the version.
-        detector: The detector, as the server names it.
+        detector: The name under which the server offers the detector.
         run: The id of the run with the decisions.
         created: The time of fitting.
         by: The name of the API key that asked for the fit.
         active: Whether checks use this version. At most one version of a detector is active.
         threshold: The fitted threshold.
-        calibrated: Whether the scores are calibrated, too.
-        learning: What was gained, with the fields of `Learning`.
+        calibrated: If true, the scores are calibrated to probabilities, too. If false, only the threshold is fitted.
+        learning: The gain, with the fields of `Learning`.
     """
 
     name: str
@@ -355,7 +378,14 @@ class CalibrationVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedCase:
-    """A case that has different outcomes in two runs. Each pair has the value in the first and in the second run."""
+    """A case that has different outcomes in two runs.
+
+    Attributes:
+        name: The id of the case.
+        numbers: The numbers of the case in the first and in the second run.
+        outcomes: The outcomes in the first and in the second run.
+        scores: The scores in the first and in the second run. None for a run without a score.
+    """
 
     name: str
     numbers: tuple[int, int]
@@ -365,7 +395,7 @@ class ComparedCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """A proportion of cases, with its 95% interval."""
+    """A proportion of cases or a difference between two runs (`value`), with its 95% interval from `low` to `high`."""
 
     value: float
     low: float
@@ -412,7 +442,15 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrendPoint:
-    """The proportion of flagged cases among the judged cases of one run. `share` is None if no case was judged."""
+    """The proportion of flagged cases in one run, as a point in a chart over time.
+
+    Attributes:
+        run: The id of the run.
+        created: The time at which the run was begun, in UTC (ISO 8601).
+        detectors: The names of the run's detectors.
+        judged: The number of judged cases.
+        share: The proportion of the judged cases that are flagged. None if no case was judged.
+    """
 
     run: str
     created: str
@@ -423,7 +461,18 @@ class TrendPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditLine:
-    """Records who decided, withdrew or deleted something, and when. It never contains texts."""
+    """A line of the audit log: who decided, withdrew or deleted something, and when. It never contains texts.
+
+    Attributes:
+        at: The time, in UTC (ISO 8601).
+        by: The name of the API key, or the reason if the server itself deleted something.
+        what: The action, such as "replace", "withdraw" or "delete run".
+        run: The id of the run, which may be deleted by now.
+        number: The number of the case in the run. None if the line is about the whole run.
+        start: The start of the decided span. None if the line is not about a span.
+        end: The end of the decided span.
+        in_source: If true, the span is in a source. If false, it is in the response.
+    """
 
     at: str
     by: str

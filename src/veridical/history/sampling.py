@@ -15,7 +15,7 @@ from veridical.records.spans import Span
 
 
 def draw(connection: Connection, run: str, count: int, by: str, rng: random.Random) -> int:
-    """Draw up to `count` unflagged sentences of a run at random, all equally likely. Return how many were drawn.
+    """Draw up to `count` unflagged sentences of a run for review, all equally likely. Return the number drawn.
 
     Sentences that were drawn before are not drawn again.
     """
@@ -41,7 +41,7 @@ def draw(connection: Connection, run: str, count: int, by: str, rng: random.Rand
 
 
 def sampled_in(connection: Connection, case: int) -> list[Span]:
-    """Return the sentences of a case that were drawn, in order."""
+    """Return the sentences of a case (given by its primary key) that were drawn for review, in order of position."""
     wanted = select(SAMPLES.c.start, SAMPLES.c.end).where(SAMPLES.c.case == case).order_by(SAMPLES.c.start)
     return [Span(start, end) for start, end in connection.execute(wanted)]
 

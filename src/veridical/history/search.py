@@ -20,7 +20,7 @@ _LONGEST = 20_000  # characters of a text that are indexed
 
 
 def create(connection: Connection) -> None:
-    """Create the index."""
+    """Create the empty table of the full-text index."""
     if connection.dialect.name == "sqlite":
         options = "tokenize = \"unicode61 remove_diacritics 0\", prefix = '1 2 3'"
         connection.execute(text(f"CREATE VIRTUAL TABLE search USING fts5(words, {options})"))
@@ -31,7 +31,7 @@ def create(connection: Connection) -> None:
 
 
 def add(connection: Connection, texts: Iterable[tuple[int, str]]) -> None:
-    """Index the words of cases, given as (id, text)."""
+    """Add cases to the full-text index. Each is given as its primary key and the text to search."""
     rows = [{"id": id, "words": " ".join(_words(each[:_LONGEST]))} for id, each in texts]
     value = ":words" if connection.dialect.name == "sqlite" else "to_tsvector('simple', :words)"
     if rows:
@@ -39,16 +39,20 @@ def add(connection: Connection, texts: Iterable[tuple[int, str]]) -> None:
 
 
 def delete(connection: Connection, ids: Sequence[int]) -> None:
-    """Remove cases from the index. PostgreSQL needs no such step, because it deletes the words along with the cases."""
+    """Remove cases from the full-text index, given by their primary keys.
+
+    In PostgreSQL, nothing is to do, because the words are deleted along with the cases.
+    """
     if connection.dialect.name == "sqlite":
         connection.execute(text("DELETE FROM search WHERE rowid = :id"), [{"id": id} for id in ids])
 
 
 def purge(connection: Connection, *, begin: bool) -> bool:
-    """Remove some of the words that deleted cases left in the index, and return whether more are left.
+    """Overwrite some of the words that deleted cases left in the index. Return True if some are left.
 
-    By itself, SQLite only marks these words as deleted. Set `begin` in the first call, which starts to merge all parts
-    of the index into one. Then call the function without `begin` until nothing is left.
+    By itself, SQLite only marks these words as deleted. They disappear when the parts of the index are merged into one,
+    which this function does step by step. Set `begin` in the first call. Then call the function without `begin` until
+    it returns False.
     """
     if connection.dialect.name != "sqlite":
         return False
@@ -60,7 +64,9 @@ def purge(connection: Connection, *, begin: bool) -> bool:
 
 
 def matching(wanted: str, dialect: str) -> Select[tuple[int]] | None:
-    """Build a query for the ids of cases that contain all words of `wanted`. The last word may be incomplete.
+    """Build a query for the primary keys of cases that contain all words of `wanted`, in any order.
+
+    The last word may be incomplete, so that a user gets results while typing.
 
     Return None if `wanted` has no word.
     """

@@ -12,7 +12,7 @@ from veridical.text.segment import sentences
 
 
 def checked_in(body: str) -> Checked | None:
-    """Read the result in a stored document. Return None if the document contains no result."""
+    """Decode the result of a check from the stored JSON of a case. Return None if the case is not checked yet."""
     if not body.startswith(f'{{"veridical": "{tag_of("check")}"'):
         return None
     checked: Checked = decode(body)
@@ -20,7 +20,7 @@ def checked_in(body: str) -> Checked | None:
 
 
 def sentences_of(checked: Checked) -> list[tuple[Span, bool]]:
-    """List the judged sentences of a response, each with whether a detector flags something in the sentence.
+    """List the judged sentences of a response, as pairs (sentence, True if a detector flags something in it).
 
     These are the sentences that a detector scored. If no detector scored sentences, the judged text is split into
     sentences. A response that was only scored as a whole is treated as one sentence.
@@ -41,10 +41,10 @@ def sentences_of(checked: Checked) -> list[tuple[Span, bool]]:
 
 
 def flagged_places(checked: Checked) -> list[Span]:
-    """List the places of a response that detectors flag.
+    """List the spans of a response that detectors flag.
 
-    For each detector, these are the flagged verdicts, and the flagged sentences that overlap no place in the list. If a
-    detector scores no sentences and flags only the response as a whole, the place is the whole response.
+    For each detector, these are the flagged verdicts, and the flagged sentences that overlap no span in the list so
+    far. If a detector scores no sentences and flags only the response as a whole, the span is the whole response.
     """
     places = []
     for judgement, decision in zip(checked.judgements, checked.decisions, strict=True):
@@ -64,7 +64,17 @@ def sentence_counts(checked: Checked) -> dict[str, int]:
 
 
 def drawn(checked: Checked, sampled: Sequence[Span], decision: PlaceDecision) -> Drawn | None:
-    """Tell why a person saw a place: in a random sample, as a finding, or neither (None)."""
+    """Determine why a person saw the span of a decision, which later decides its weight in learning.
+
+    Args:
+        checked: The result of the check.
+        sampled: The sentences of the response that were drawn at random for review.
+        decision: The decision.
+
+    Returns:
+        "random" if the span overlaps a drawn sentence, else "flagged" if it overlaps a flagged span, and None for any
+        other span. Spans of sources and "rest" have None, too.
+    """
     if decision.source is not None or decision.start is None or decision.end is None:
         return None
     decided_span = Span(decision.start, decision.end)
@@ -76,10 +86,11 @@ def drawn(checked: Checked, sampled: Sequence[Span], decision: PlaceDecision) ->
 def decided(
     checked: Checked, sampled: Sequence[Span], decisions: Sequence[PlaceDecision]
 ) -> Iterator[tuple[Span, bool, Drawn]]:
-    """Yield each fully decided sentence, with whether the sentence is wrong and why a person saw it.
+    """Yield the sentences from which a detector can learn, as triples (sentence, True if wrong, why people saw it).
 
-    A flagged sentence is right if people decided "keep" for all findings in it. An unflagged sentence is used only if
-    it was drawn at random, because sentences that people happen to look at are not typical of the others.
+    A flagged sentence is wrong if a decision marks an error in it, and right if people decided "keep" for all findings
+    in it. Otherwise it is not fully decided and is skipped. An unflagged sentence is used only if it was drawn at
+    random, because sentences that people happen to look at are not typical of the others.
     """
     placed = [
         (Span(one.start, one.end), one)
@@ -105,5 +116,5 @@ def decided(
 
 
 def overlap(one: Span, other: Span) -> bool:
-    """Check whether two places share a character. An empty place counts as the character where it begins."""
+    """Check whether two spans share a character. An empty span is treated like the character at its start."""
     return one.start < max(other.end, other.start + 1) and other.start < max(one.end, one.start + 1)

@@ -79,7 +79,7 @@ _FACETS = 50  # values of one kind that a run offers as filters
 
 
 class History:
-    """Keeps runs in a database. You can share it between threads.
+    """Stores runs, their cases and people's decisions in a database. You can share it between threads.
 
     If the database cannot be used at present, each method raises `UnavailableError`.
 
@@ -90,7 +90,8 @@ class History:
 
     Raises:
         InputError: The place is neither a path nor such a URL, or the database cannot be opened.
-        DataError: The database is not a whole history, or is a history of a later version. It stays as it was.
+        DataError: The database has other tables, lacks some tables of a history, or is from a later version of
+            Veridical. It is left unchanged.
         MissingExtraError: The driver for PostgreSQL is not installed.
     """
 
@@ -131,7 +132,7 @@ class History:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are more than `cases` cases, so that `sweep` would delete some."""
+        """True if there are more cases than the limit `cases` allows, so that `sweep` would delete some."""
         return self.most_cases is not None and self._count > self.most_cases
 
     def keep(self, run: NewRun, results: Sequence[Checked], *, sweep: bool = True) -> str:
@@ -150,7 +151,7 @@ class History:
         return id
 
     def begin_import(self, run: NewRun, file: str, body: bytes) -> str:
-        """Store an uploaded file as a new run, and return the run's id. The rows of the file are read later."""
+        """Store an uploaded file as a new run, and return the run's id. Its rows are parsed later (`add_rows`)."""
         with self._write() as connection:
             id = _begin(connection, run, "reading")
             connection.execute(insert(UPLOADS).values(run=id, file=file, body=body))
@@ -174,7 +175,7 @@ class History:
             return int(connection.execute(select(func.coalesce(func.max(CASES.c.row), 0)).where(_of(run))).scalar_one())
 
     def add_rows(self, run: str, rows: Sequence[Row]) -> None:
-        """Store rows of a file as cases that wait to be judged.
+        """Store parsed rows of a run's file as cases that wait to be judged.
 
         Raises:
             NotKeptError: The run is deleted, or is being deleted.
@@ -187,7 +188,10 @@ class History:
             self._count += len(rows)
 
     def all_read(self, run: str, problem: str = "") -> None:
-        """Mark all rows of a file as stored, and delete the file. `problem` says which rows could not be stored."""
+        """End the import of a run's file: delete the file, and let the judging begin.
+
+        `problem` says which rows could not be stored.
+        """
         with self._write() as connection:
             connection.execute(delete(UPLOADS).where(UPLOADS.c.run == run))
             of_run = (RUNS.c.id == run, RUNS.c.state == "reading")
@@ -196,14 +200,18 @@ class History:
             self.sweep()
 
     def waiting(self, run: str, count: int) -> list[tuple[int, Case]]:
-        """Load the first `count` cases of a run that wait to be judged, with their keys."""
+        """Load the first `count` cases of a run that wait to be judged, as pairs (primary key, case)."""
         wanted = select(CASES.c.id, DOCUMENTS.c.body).join_from(CASES, DOCUMENTS)
         wanted = wanted.where(_of(run), CASES.c.outcome == "waiting").order_by(CASES.c.number).limit(count)
         with self._engine.connect() as connection:
             return [(key, decode(body, "case")) for key, body in connection.execute(wanted)]
 
     def store(self, run: str, results: Sequence[tuple[int, Checked | str]]) -> None:
-        """Store the results of waiting cases, as pairs of a case's key and its result, or the reason why it failed."""
+        """Store the results of cases that `waiting` returned.
+
+        Each result is a pair of the case's primary key and its result. If the check failed, the reason takes the place
+        of the result.
+        """
         with self._write() as connection:
             store_results(connection, run, results)
 
@@ -218,7 +226,7 @@ class History:
             connection.execute(changes.values(state=state, problem=problem))
 
     def unfinished(self) -> list[str]:
-        """Return the runs whose import is not done, oldest first."""
+        """Return the ids of the runs that are not done, oldest first: their rows must still be imported or judged."""
         wanted = select(RUNS.c.id).where(RUNS.c.state != "done").order_by(RUNS.c.created, RUNS.c.id)
         with self._engine.connect() as connection:
             return list(connection.execute(wanted).scalars())
@@ -250,9 +258,10 @@ class History:
         return rows[0]
 
     def facets(self, run: str) -> dict[str, dict[str, int]]:
-        """List the most common values by which the cases of a run can be filtered, and count the cases for each value.
+        """Count the cases of a run for the most common values of each filter, so that a page can offer these values.
 
-        The filters are "cause", "source", "kind" (of error), "label" and "detector".
+        The result maps each filter ("cause", "source", "kind" of error, "label", "detector") to its values, and each
+        value to the number of cases that have it.
         """
         facets: dict[str, dict[str, int]] = {kind: {} for kind in ("cause", "source", "kind", "label", "detector")}
         count = func.count().label("n")
@@ -267,7 +276,11 @@ class History:
         return facets
 
     def delete_run(self, id: str, *, by: str = "") -> None:
-        """Delete a run with its cases and decisions. None of their texts stays in the database."""
+        """Delete a run with its cases and decisions, and overwrite their texts in the database.
+
+        Raises:
+            NotKeptError: There is no such run.
+        """
         self._delete_run(id, by)
         self._purge()
 
@@ -352,7 +365,11 @@ class History:
         )
 
     def delete_case(self, run: str, number: int, *, by: str = "") -> None:
-        """Delete a case and the decisions about it. None of their texts stays in the database."""
+        """Delete a case and the decisions about it, and overwrite their texts in the database.
+
+        Raises:
+            NotKeptError: There is no such case.
+        """
         if not self._delete_cases(_of(run) & (CASES.c.number == number)):
             raise _no_case(run, number)
         with self._write() as connection:
@@ -377,7 +394,7 @@ class History:
             yield stored
 
     def decision_rows(self, run: str) -> Iterator[DecisionRow]:
-        """Yield all decisions about a run, by case and time."""
+        """Yield all decisions about the cases of a run, sorted by the number of the case and then by time."""
         self.run(run)
         columns = (DECISIONS.c.body, DECISIONS.c.by, DECISIONS.c.at, DECISIONS.c.drawn, DECISIONS.c.probability)
         wanted = select(CASES.c.id, CASES.c.number, *columns).join_from(DECISIONS, CASES).where(_of(run))
@@ -431,7 +448,7 @@ class History:
         Raises:
             NotKeptError: There is no such case, or it was deleted.
             StaleError: `version` is given and is not the current version.
-            InputError: A place does not lie in its text or is decided twice, or the case is not judged.
+            InputError: The case is not judged, or a decision is not valid (`check_places`).
         """
         stored = self.case(run, number)
         check_places(stored, decisions)
@@ -476,7 +493,10 @@ class History:
         return int(present) + 1
 
     def audit(self, run: str) -> list[AuditLine]:
-        """Return the last thousand lines of the audit log about a run, newest first. They outlive the run."""
+        """Return the last thousand lines of the audit log about a run, newest first.
+
+        The lines are kept even if the run is deleted.
+        """
         wanted = select(*(AUDIT.c[each.name] for each in fields(AuditLine))).where(AUDIT.c.run == run)
         with self._engine.connect() as connection:
             rows = connection.execute(wanted.order_by(AUDIT.c.id.desc()).limit(1000)).mappings()
@@ -524,7 +544,7 @@ class History:
         return decisions, sentences
 
     def keep_calibration(self, name: str, fitted: FittedCalibration, learning: Learning, run: str, *, by: str) -> None:
-        """Store a fitted threshold and probabilities as a new version, which is not active yet.
+        """Store a fitted threshold and probabilities as the calibration version `name`, which is not active yet.
 
         Raises:
             InputError: There is already a version of this name.
@@ -538,13 +558,13 @@ class History:
             note(connection, by, f"fit {name}", run)
 
     def calibrations(self) -> list[CalibrationVersion]:
-        """Return all versions of fitted thresholds and probabilities, newest first."""
+        """Return all calibration versions (fitted thresholds and probabilities), newest first."""
         wanted = select(CALIBRATIONS).order_by(CALIBRATIONS.c.created.desc(), CALIBRATIONS.c.name)
         with self._engine.connect() as connection:
             return [_version(row) for row in connection.execute(wanted).mappings()]
 
     def calibration(self, name: str) -> FittedCalibration:
-        """Load the fitted thresholds and probabilities of a version.
+        """Load the fitted thresholds and probabilities of a calibration version.
 
         Raises:
             NotKeptError: There is no such version.
@@ -554,13 +574,13 @@ class History:
         return fitted
 
     def active_calibrations(self) -> dict[str, tuple[str, FittedCalibration]]:
-        """Load the active versions, by detector, each as its name and its fitted thresholds and probabilities."""
+        """Load the active calibration versions, as a dict from detector to (name of the version, fitted values)."""
         with self._engine.connect() as connection:
             rows = connection.execute(select(CALIBRATIONS).where(CALIBRATIONS.c.active == 1)).mappings()
             return {row["detector"]: (row["name"], decode(row["body"], "calibrated")) for row in rows}
 
     def activate(self, name: str, *, active: bool = True, by: str = "") -> None:
-        """Activate a version for checks, in place of the detector's other versions, or deactivate it.
+        """Make checks use a calibration version, in place of the detector's other versions, or stop using it.
 
         Raises:
             NotKeptError: There is no such version.
@@ -578,12 +598,12 @@ class History:
     # limits
 
     def sweep(self) -> int:
-        """Delete runs that are older than `days`, and the oldest cases beyond `cases`.
+        """Apply the limits of the history: delete runs older than `days`, and the oldest cases if there are too many.
 
-        Return how many cases were deleted.
+        Return the number of deleted cases.
 
-        If there are too many cases, only nine tenths of `cases` are kept, because otherwise every new case would force
-        another one out.
+        If there are more than `cases` cases, only nine tenths of `cases` are kept. Otherwise, every new case would make
+        a deletion necessary.
         """
         deleted = 0
         if self.days is not None:

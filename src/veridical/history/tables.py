@@ -40,9 +40,9 @@ _NOT_HELD = re.compile("[\0\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    """Replace the characters of a text that a database cannot hold.
+    """Replace the characters that a database cannot store (NUL and lone surrogates) by the replacement character.
 
-    PostgreSQL cannot hold NUL. After a lone surrogate, its connection would answer further requests wrongly.
+    PostgreSQL rejects NUL. After a lone surrogate, its connection would return wrong results for later queries.
     """
     return _NOT_HELD.sub("\N{REPLACEMENT CHARACTER}", text)
 
@@ -203,7 +203,8 @@ def prepare(connection: Connection, migrations: Mapping[int, Callable[[Connectio
     """Create the tables in an empty database, or bring the tables of an earlier version up to date.
 
     Raises:
-        DataError: The database has a later version, contains other tables, or lacks some of ours. It stays as it was.
+        DataError: The database is from a later version, contains other tables, or lacks some tables of a history. It is
+            left unchanged.
     """
     newest = 1 + len(migrations)
     names = inspect(connection).get_table_names()

@@ -32,7 +32,10 @@ def listed_id(id: str) -> str:
 
 
 def insert_rows(connection: Connection, run: str, rows: Sequence[Row], first: int) -> list[int]:
-    """Store rows as cases and return their keys."""
+    """Store rows as cases of a run, numbered from `first`, and return the primary keys of the cases.
+
+    A case gets the outcome "waiting", or "failed" if the row has a problem.
+    """
     if not rows:
         return []
     empty = {"score": NO_SCORE, "omission": NO_SCORE, "flagged": 0, "cause": "", "decided": 0, "version": 0}
@@ -66,9 +69,9 @@ def insert_rows(connection: Connection, run: str, rows: Sequence[Row], first: in
 def store_results(
     connection: Connection, run: str, results: Sequence[tuple[int, Checked | str]], *, index: bool = False
 ) -> None:
-    """Store the results of cases in their rows.
+    """Store the results of cases, given as pairs of the case's primary key and its result or the reason of a failure.
 
-    Set `index` if the texts are not in the search index yet. Cases that were deleted in the meantime are left out.
+    Set `index` if the texts are not in the search index yet. Cases that were deleted in the meantime are skipped.
     """
     wanted = select(CASES.c.id).where(CASES.c.id.in_([key for key, _ in results]))
     present = set(connection.execute(wanted).scalars())

@@ -19,15 +19,19 @@ except ImportError:
 
 @component
 class GroundednessChecker:
-    """Checks each reply against all documents. Sources keep the ids and the metadata of their documents.
+    """Haystack component that checks each reply of a generator against the retrieved documents.
 
-    The output `checks` has a `Checked` for each reply. The output `clear` has the replies that were judged completely
-    and in which nothing is flagged, and `others` has all other replies. Connect `clear` to the next component to pass
-    on only clear replies.
+    All documents are sources of every reply. The sources in the results keep the ids and the metadata of the documents.
+    The component has three outputs:
+
+    * `checks`: the result of the check (`Checked`) of each reply.
+    * `clear`: the texts of the replies that passed. Connect it to the next component to pass on only these.
+    * `others`: the texts of all other replies, which are flagged or could not be judged completely.
 
     Args:
-        detector: The spec of a detector.
-        threshold: The score in [0, 1] from which a span or response is flagged, for all levels or per level.
+        detector: A detector spec such as "overlap". Objects are not accepted, because a pipeline stores the spec.
+        threshold: The lowest score in [0, 1] that is flagged, as one number for all levels or as a dict such as
+            {"response": 0.6, "span": 0.4}. Default: the detector's own thresholds, or 0.5.
     """
 
     def __init__(self, detector: str = DEFAULT_DETECTOR, threshold: float | Mapping[str, float] | None = None) -> None:
@@ -37,13 +41,13 @@ class GroundednessChecker:
         self._loaded = load_detector(detector)
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert the component to the form in which a pipeline stores it."""
+        """Serialise the component to a dict, so that Haystack can save the pipeline."""
         stored: dict[str, Any] = default_to_dict(self, detector=self.detector, threshold=self.threshold)
         return stored
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> GroundednessChecker:
-        """Make the component from its stored form."""
+        """Make the component from a dict of `to_dict`, when Haystack loads a pipeline."""
         made: GroundednessChecker = default_from_dict(cls, data)
         return made
 

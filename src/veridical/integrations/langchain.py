@@ -56,10 +56,11 @@ class GroundednessCallback(BaseCallbackHandler):
     same time.
 
     Args:
-        detector: A spec, or an object with `name` and `judge`.
-        threshold: The score in [0, 1] from which a span or response is flagged, for all levels or per level.
+        detector: A detector spec such as "overlap", or a detector object (with `name` and `judge`).
+        threshold: The lowest score in [0, 1] that is flagged, as one number for all levels or as a dict such as
+            {"response": 0.6, "span": 0.4}. Default: the detector's own thresholds, or 0.5.
         on_result: A function that receives each check.
-        strict: Whether to raise `NotGroundedError` out of the chain if a reply is flagged or could not be judged. An
+        strict: If true, the chain raises `NotGroundedError` as soon as a reply is flagged or could not be judged. An
             empty reply, or a reply without documents or with empty documents, cannot be judged.
     """
 
@@ -106,17 +107,17 @@ class GroundednessCallback(BaseCallbackHandler):
     def on_chain_start(
         self, serialized: Any, inputs: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        """Register a chain, or a part of a chain, as part of its call."""
+        """Assign a run of a chain, or of a step in it, to the outermost call, whose documents its replies rest on."""
         self._start(run_id, parent_run_id)
 
     def on_tool_start(
         self, serialized: Any, input_str: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        """Register a tool as part of its call, because a tool may retrieve documents."""
+        """Assign a run of a tool to the outermost call, because a tool may retrieve documents for it."""
         self._start(run_id, parent_run_id)
 
     def on_chat_model_start(self, serialized: Any, messages: Any, **kwargs: Any) -> None:
-        """Do nothing. Replies are checked when they end."""
+        """Do nothing. LangChain calls this before the model replies, and `on_llm_end` checks the reply."""
 
     def on_retriever_end(
         self, documents: Sequence[Document], *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
@@ -130,7 +131,11 @@ class GroundednessCallback(BaseCallbackHandler):
     def on_llm_end(
         self, response: LLMResult, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        """Check the reply of a model if the call has retrieved documents. If not, remember the reply as unchecked."""
+        """Check the reply of a model against the documents that the chain call has retrieved so far.
+
+        If nothing has been retrieved yet, or the reply only calls a tool, the reply is stored, and `on_chain_end`
+        checks it if it remains the last one. A reply outside of any chain is checked without sources.
+        """
         run = self._runs.get(parent_run_id) if parent_run_id is not None else None
         for generation in (each for prompt in response.generations for each in prompt or [Generation(text="")]):
             calls_tool = is_blank(generation.text) and _calls_tool(generation)
@@ -144,7 +149,7 @@ class GroundednessCallback(BaseCallbackHandler):
                 self._check(generation.text, run.documents)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any) -> None:
-        """At the end of a call, forget the call, and check its last reply if it is still unchecked."""
+        """When the outermost chain has ended, check its last reply if this is still unchecked, and drop its state."""
         run = self._end(run_id, parent_run_id)
         if run is not None and run.unchecked is not None:
             self._check(run.unchecked, run.documents or ())
@@ -152,7 +157,7 @@ class GroundednessCallback(BaseCallbackHandler):
     def on_chain_error(
         self, error: BaseException, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        """Forget a call that fails."""
+        """When the outermost chain has failed, drop its state without a check."""
         self._end(run_id, parent_run_id)
 
 
@@ -167,8 +172,9 @@ def groundedness_check(
     """Make a runnable that adds the key `check` (a `Checked`) to the output of a chain.
 
     Args:
-        detector: A spec, or an object with `name` and `judge`.
-        threshold: The score in [0, 1] from which a span or response is flagged, for all levels or per level.
+        detector: A detector spec such as "overlap", or a detector object (with `name` and `judge`).
+        threshold: The lowest score in [0, 1] that is flagged, as one number for all levels or as a dict such as
+            {"response": 0.6, "span": 0.4}. Default: the detector's own thresholds, or 0.5.
         answer: The key of the response, which is a text, a message or None.
         context: The key of the sources, as in `veridical.check`: a document or text, a list of them, or None.
     """

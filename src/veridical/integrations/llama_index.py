@@ -27,8 +27,9 @@ class GroundednessEvaluator(BaseEvaluator):
     the flagged words and the reasons.
 
     Args:
-        detector: A spec, or an object with `name` and `judge`.
-        threshold: The score in [0, 1] from which a span or response is flagged, for all levels or per level.
+        detector: A detector spec such as "overlap", or a detector object (with `name` and `judge`).
+        threshold: The lowest score in [0, 1] that is flagged, as one number for all levels or as a dict such as
+            {"response": 0.6, "span": 0.4}. Default: the detector's own thresholds, or 0.5.
         on_result: A function that receives each check. The sources of the check have the ids and the metadata of the
             response's nodes.
     """

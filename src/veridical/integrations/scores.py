@@ -13,10 +13,14 @@ OUTCOME = "veridical.outcome"
 
 @dataclass(frozen=True, slots=True)
 class NamedScore:
-    """A score of a response.
+    """One score of a checked response, in the form that services such as MLflow and Langfuse accept.
 
-    `value` lies in [0, 1], where 1 means hallucinated or omitted. The outcome of a check has only a label, so its
-    `value` is None.
+    Attributes:
+        name: "veridical.outcome", "veridical.hallucination" or "veridical.omission". If there are several detectors,
+            the last two are followed by "." and the name of the detector.
+        label: The outcome, such as "flagged" or "clear".
+        explanation: The reasons, one per line. "" if there are none.
+        value: The score in [0, 1], where 1 means hallucinated or omitted. None for the outcome, which has only a label.
     """
 
     name: str

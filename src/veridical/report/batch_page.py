@@ -31,7 +31,7 @@ def write_batch_page(folder: Path, report: BatchReport) -> Path:
 
 
 def render_batch(report: BatchReport, worst: Sequence[Checked] = ()) -> str:
-    """Render a batch as one HTML document, which has no script and loads nothing.
+    """Render the report of a batch as one HTML document, which has no script and loads nothing.
 
     Args:
         report: The summary of the batch.

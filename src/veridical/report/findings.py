@@ -18,9 +18,16 @@ _WORDS = 120  # characters of a span that a message shows
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A flagged span of the response, or an omitted span of the source `source_id`.
+    """One finding in a case, for other programs: a flagged span, an omission, or a response flagged as a whole.
 
-    If `span` is None, the finding is about the whole response. `message` is one line that you can display anywhere.
+    Attributes:
+        kind: `HALLUCINATION` (unsupported text) or `OMISSION` (a source passage that the response omits).
+        detector: The name of the detector.
+        score: The score in [0, 1], where 1 means hallucinated or omitted.
+        message: The finding in one line, with control characters made visible, so that you can display it anywhere.
+        span: The flagged characters of the response, or of the source `source_id`. None for the whole response.
+        source_id: The id of the source with the omitted span. None if the span is in the response.
+        evidence: The source passages that support or contradict a flagged span.
     """
 
     kind: str  # HALLUCINATION or OMISSION
@@ -89,13 +96,13 @@ def _quoted(text: str, span: Span) -> str:
 
 
 def unjudged_reasons(checked: Checked) -> list[str]:
-    """Say why a case, or a part of it, was not judged, in one line for each note of a detector."""
+    """Return the reasons why a case, or a part of it, was not judged: one line for each note of a detector."""
     notes = [f"{shorten(j.by, 80)}: {shorten(note, 300)}" for j in checked.judgements for note in j.notes]
     return [visible(note) for note in notes] or ["no detector judged all of it"]
 
 
 def reasons(checked: Checked) -> list[str]:
-    """Say why a case is flagged or was not judged, in one line for each reason. For a clear case, the list is empty."""
+    """Return the reasons why a case is flagged or was not judged, one line each. For a clear case, there are none."""
     if checked.outcome is Outcome.UNJUDGED:
         return unjudged_reasons(checked)
     return [finding.message for finding in findings(checked)]

@@ -39,7 +39,14 @@ _PALETTE = (
 
 @dataclass(frozen=True, slots=True)
 class HeatWord:
-    """A word of the response. `before` is the text before the word. `score` is None if the word was not judged."""
+    """A word of a response in a heat view, where words are shaded by their scores.
+
+    Attributes:
+        before: The text between the previous word and this one.
+        text: The word.
+        score: The highest score of a verdict on the word, in [0, 1]. None if the word was not judged.
+        flagged: True if a flagged verdict overlaps the word.
+    """
 
     before: str
     text: str
@@ -48,16 +55,19 @@ class HeatWord:
 
     @property
     def shade(self) -> int | None:
-        """The tenth of [0, 1] that contains the score, from 0 to 9. None if the word has no score."""
+        """The shade of the word, from 0 (score below 0.1) to 9 (0.9 and above). None if the word has no score."""
         return None if self.score is None else min(int(self.score * SHADES), SHADES - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class HeatView:
-    """The content of a heat view, which shades the words of a response by their scores.
+    """A response whose words are shaded by their scores, ready to be rendered.
 
-    `rest` is the text after the last word. `highest` has the words with the highest scores, each with its score as
-    text. `unjudged` counts the words that were not judged.
+    Attributes:
+        words: The words of the response, in order.
+        rest: The text after the last word.
+        highest: The words with the highest scores, each as (word, score as text), highest first.
+        unjudged: The number of words that were not judged.
     """
 
     words: tuple[HeatWord, ...]
@@ -91,7 +101,10 @@ def word_scores(case: Case, judgement: Judgement) -> list[tuple[Span, float | No
 
 
 def heat_view(case: Case, judgement: Judgement, decision: Decision) -> HeatView | None:
-    """Prepare the words of a response with their scores. Return None if the judgement has no verdict on any word."""
+    """Prepare the heat view of a judgement, in which the words of the response are shaded by their scores.
+
+    Return None if the judgement has no verdicts, or no word was judged.
+    """
     scored = word_scores(case, judgement)
     if not judgement.verdicts or all(score is None for _, score in scored):
         return None

@@ -98,9 +98,18 @@ def render_pages(
 def case_sections(
     checked: Sequence[Checked], *, first: int = 1, maps: Sequence[Sequence[SalienceMap | None]] = (), heat: bool = False
 ) -> tuple[list[str], dict[str, Any]]:
-    """Compute the style sheets and the template values for a page (`report.html`) that shows checked cases.
+    """Compute the style sheets and the values for the template `report.html`, which shows checked cases.
 
-    `first` is the number of the first case.
+    Other pages that extend this template, such as the page of a batch, use them, too.
+
+    Args:
+        checked: The checked cases.
+        first: The number of the first case on the page. The anchors of cases ("c1", "c2", …) are made from it.
+        maps: As in `render_html`.
+        heat: As in `render_html`.
+
+    Returns:
+        The style sheets to add to `page.css`, and the template values by name.
     """
     cases = [case_view(item, i) for i, item in enumerate(checked, first)]
     texts = [detector.segments for case in cases for detector in case.detectors]

@@ -1,4 +1,8 @@
-"""Cut a marked text into segments for the page. Each segment has a style, anchors, and links from and to it."""
+"""Cut a text with overlapping marks into segments for the HTML page.
+
+A mark highlights a span, such as a flagged span or a piece of evidence. A segment is a part of the text that has the
+same marks throughout. It has the styles, anchors (HTML ids) and links of its marks.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,16 @@ FEW = 4  # the most hover lines and the most links back of one segment
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One mark over a text, with its anchor ("" if it has none), CSS class (`kind`) and link (`href`).
+    """One highlighted span of a text on the HTML page.
 
-    `hover` is shown when the pointer is over the mark, and `spoken` is read by a screen reader. `refs` are the (anchor,
-    text) pairs of the links that follow the mark.
+    Attributes:
+        span: The highlighted characters.
+        anchor: The HTML id of the mark. "" if nothing links to it.
+        kind: The CSS class, such as "flag" or "proof".
+        href: The anchor that the mark links to. None if it is no link.
+        hover: The tooltip.
+        spoken: A word for screen readers, such as "flagged".
+        refs: The links that follow the mark, as pairs (anchor, text).
     """
 
     span: Span
@@ -31,9 +41,21 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class HtmlSegment:
-    """A part of a text that has the same marks throughout.
+    """A part of a text that has the same marks throughout, ready for the HTML template.
 
-    `id` is the first anchor that begins here, and `anchors` are the others. `keys` are explained in `html_segments`.
+    Attributes:
+        text: The characters, with control characters made visible.
+        kinds: The CSS classes of the marks.
+        id: The anchor of the first mark that begins here. None if no mark with an anchor begins here.
+        anchors: The anchors of further marks that begin here.
+        keys: The anchors of marks that a link to one HTML id cannot highlight as a whole: marks that are cut into
+            several segments, or begin together with another mark. CSS rules highlight all segments with the key.
+        href: The anchor that the segment links to: that of the shortest mark with a link.
+        hover: The tooltip.
+        spoken: Words for screen readers, before the text.
+        ends: True if a mark with words for screen readers ends here.
+        refs: The links that follow the segment, as pairs (anchor, text).
+        gap: True for a gap, where text is omitted. It has no text.
     """
 
     text: str
@@ -50,7 +72,7 @@ class HtmlSegment:
 
 
 def html_segments(text: str, marks: Sequence[Mark], windows: Sequence[Span] | None = None) -> tuple[HtmlSegment, ...]:
-    """Cut `text` at every boundary of `marks`.
+    """Cut `text` into segments, at the beginning and the end of every mark.
 
     If you pass `windows`, only the segments inside these windows are returned, with gaps between the windows.
 

@@ -1,4 +1,4 @@
-"""Compute the content of the HTML page from checked cases: segments of text with their classes, anchors and links.
+"""Compute the content of the HTML page from checked cases: segments of text with CSS classes, anchors and links.
 
 The template only prints these values. It uses these anchors:
 
@@ -35,7 +35,14 @@ LONG_SOURCE = 1600  # characters; of a longer source only the marked passages ar
 
 @dataclass(frozen=True, slots=True)
 class EvidenceView:
-    """A passage of a source that is cited as evidence, with its anchor on the page and its words."""
+    """A source passage that a note on the HTML page cites as evidence.
+
+    Attributes:
+        anchor: The HTML id of the passage.
+        name: The name of the source, with the page if it has pages.
+        words: The text of the passage, shortened.
+        weight: The weight of the evidence as text. "" if it is 1.
+    """
 
     anchor: str
     name: str
@@ -45,7 +52,21 @@ class EvidenceView:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One flagged span, omission or supported verdict in a list. `back` is the anchor of its span."""
+    """An entry in one of the lists of the HTML page: a flagged span, an omission, or a supported verdict.
+
+    Attributes:
+        id: The HTML id of the entry.
+        back: The anchor of the span in the text, for a link back.
+        words: The text of the span, shortened.
+        score: The score in [0, 1].
+        number: The score as text.
+        label: The label and the kind of error, such as "contradiction · value".
+        claim: The claim that the span expresses. "" if there is none.
+        reason: The reason for the score.
+        correction: The text that should replace the span. None if there is no correction.
+        evidence: The source passages that support or contradict the span.
+        where: The name of the source that contains an omission. "" for a span of the response.
+    """
 
     id: str
     back: str | None
@@ -62,7 +83,29 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class DetectorView:
-    """The judgement of one detector on a case."""
+    """The judgement of one detector on a case, ready for the HTML template.
+
+    Attributes:
+        id: The HTML id of the section.
+        by: The name of the detector.
+        outcome: The outcome of this judgement.
+        outcome_text: The outcome as text.
+        threshold: The thresholds as text.
+        hallucination: The score of the whole response in [0, 1]. None if the response was not scored as a whole.
+        omission: The score of the omission in [0, 1]. None if coverage was not scored.
+        coverage_unknown: True if there are sources to cover, but the detector did not judge their coverage.
+        unjudged: The number of characters of the response that were not judged.
+        shared_reason: The label and the reason, if all flagged spans have the same. "" otherwise.
+        shared_omission_reason: The reason, if all omissions have the same. "" otherwise.
+        segments: The response with its marks.
+        flagged: The flagged spans.
+        omissions: The flagged omissions.
+        supported: All other verdicts.
+        notes: The notes of the detector, for example why text was not judged.
+        usage: The calls, tokens and cost as text. "" if no chat model was called.
+        reason: The reason for the score of the whole response.
+        provenance: How the judgement was made, as text.
+    """
 
     id: str
     by: str
@@ -87,7 +130,18 @@ class DetectorView:
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """One source with its marks. For a long source, `segments` are passages, and `full_text` is the whole text."""
+    """One source of a case, ready for the HTML template.
+
+    Attributes:
+        id: The HTML id of the source.
+        name: The id of the source in the case.
+        citation: The mark by which the response cites the source, such as "[1]". "" if there is none.
+        must_cover: True if the response should cover the source.
+        omitted: The number of flagged omissions.
+        size: The number of characters.
+        segments: The text with its marks. For a long source, only the marked passages.
+        full_text: The complete text of a long source. None if `segments` are already complete.
+    """
 
     id: str
     name: str
@@ -101,9 +155,25 @@ class SourceView:
 
 @dataclass(frozen=True, slots=True)
 class CaseView:
-    """One case of the page.
+    """One case, ready for the HTML template.
 
-    `perspectives` groups the sources by perspective, under None for sources that have none.
+    Attributes:
+        id: The HTML id of the case, such as "c1".
+        name: The id of the case.
+        question: The question. "" if there is none.
+        cause: Why the case failed, as (kind, reason). None if the cause was not requested.
+        history: The earlier turns of the conversation, as (speaker, text).
+        outcome: The outcome of all judgements together.
+        outcome_text: The outcome as text.
+        limit_only: True if spans are flagged although the outcome is not "flagged", because only response-level scores
+            above `flag_over` count, or because not all was judged.
+        start: The beginning of the response.
+        hallucination: The highest score of a whole response among the detectors. None if there is none.
+        omission: The highest omission score among the detectors. None if there is none.
+        flagged: The number of flagged spans of the response, over all detectors.
+        omitted: The number of flagged omissions, over all detectors.
+        detectors: The judgements.
+        perspectives: The sources, grouped by perspective as (perspective or None, sources).
     """
 
     id: str
@@ -124,7 +194,7 @@ class CaseView:
 
 
 def case_view(checked: Checked, i: int) -> CaseView:
-    """Build the view of the `i`-th case of a page (from 1)."""
+    """Prepare a checked case for the HTML template. `i` is its number on the page, from 1."""
     cause = None if checked.cause is None else (visible(checked.cause.kind.value), visible(checked.cause.reason))
     case, builder = checked.case, _CaseBuilder(checked.case, f"c{i}")
     views = judgement_views(checked)

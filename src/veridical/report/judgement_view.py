@@ -1,6 +1,6 @@
 """Prepare one judgement for display: flagged spans in order, omissions, and spans that were not judged.
 
-The terminal and the page use the same view, so that both show the same.
+The terminal and the HTML page use the same view, so that both show the same findings.
 """
 
 from __future__ import annotations
@@ -27,14 +27,21 @@ from veridical.records.types import (
 
 @dataclass(frozen=True, slots=True)
 class FlaggedSpan:
-    """Flagged words of the response that are shown as one span, with their verdicts."""
+    """Flagged words of the response that are displayed as one span.
+
+    Neighbouring verdicts with the same label, kind, reason and correction are joined.
+
+    Attributes:
+        span: The displayed span.
+        verdicts: The flagged verdicts in it.
+    """
 
     span: Span
     verdicts: tuple[Verdict, ...]
 
     @property
     def only_marks(self) -> bool:
-        """Whether the span only marks words, and has no claim, correction or evidence."""
+        """True if the verdicts have no claim, correction or evidence, so that the span needs no entry of its own."""
         first = self.verdicts[0]
         return not (first.claim or self.evidence) and first.correction is None
 
@@ -51,7 +58,7 @@ class FlaggedSpan:
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """The evidence of its verdicts, each source span once, highest weight first."""
+        """The evidence of all verdicts in the span, each source passage once, highest weight first."""
         by_span: dict[tuple[str, Span], Evidence] = {}
         for evidence in (e for verdict in self.verdicts for e in verdict.evidence):
             key = (evidence.source_id, evidence.span)
@@ -62,9 +69,15 @@ class FlaggedSpan:
 
 @dataclass(frozen=True, slots=True)
 class JudgementView:
-    """One judgement and its decision, ready to be shown. `unjudged` are spans of the response.
+    """One judgement with its decision, prepared for display.
 
-    If the case has sources to cover but the detector did not judge their coverage, `coverage_unknown` is set.
+    Attributes:
+        judgement: The judgement.
+        decision: The decision, which says which findings are flagged.
+        flagged: The flagged spans of the response, in order.
+        omissions: The flagged omissions, in the order of the sources.
+        unjudged: The spans of the response that were not judged.
+        coverage_unknown: True if the case has sources to cover, but the detector did not judge their coverage.
     """
 
     judgement: Judgement
@@ -76,7 +89,7 @@ class JudgementView:
 
 
 def judgement_views(checked: Checked) -> list[JudgementView]:
-    """Prepare one view per judgement of `checked`."""
+    """Prepare the judgements of a checked case for display, in their order."""
     case = checked.case
     order = {source.id: i for i, source in enumerate(case.sources)}
     must_cover = any(source.must_cover for source in case.sources)
@@ -163,7 +176,7 @@ def number(score: float, threshold: float | None = None) -> str:
 
 
 def outcome_text(outcome: Outcome) -> str:
-    """Return an outcome as text for people."""
+    """Return an outcome as text for people, such as "Not fully judged"."""
     return {
         Outcome.CLEAR: "Clear",
         Outcome.FLAGGED: "Flagged",

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 class JUnitReport:
-    """Collects cases as JUnit tests. A flagged case is a failure, and a case that could not be judged is an error.
+    """Collects checked cases for a JUnit XML report, with one test per case.
 
-    A failure or error shows the case as the terminal does. Characters that XML cannot hold are shown as symbols.
+    A flagged case is a failed test, and a case that could not be judged is a test with an error. Both contain the same
+    text as the terminal shows. Characters that XML cannot represent are replaced by symbols.
     """
 
     def __init__(self, name: str = "cases") -> None:
@@ -25,7 +26,7 @@ class JUnitReport:
         self.tests: list[ElementTree.Element] = []
 
     def add(self, checked: Checked, locations: CaseLocations | None = None) -> None:
-        """Add one case. `locations` is ignored, because JUnit tests have no places in files."""
+        """Add one checked case. `locations` is ignored, because JUnit has no positions in files (unlike SARIF)."""
         name = visible(shorten(checked.case.id, 200))
         test = ElementTree.Element("testcase", classname=self.name, name=name)
         self.tests.append(test)

@@ -1,4 +1,7 @@
-"""Find the place of a span in the file that its case was read from, as character offsets, lines and columns."""
+"""Find the position of a span in the file that its case was read from, as character offsets, lines and columns.
+
+SARIF reports need these positions, so that editors can show a finding in the file.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,18 @@ from veridical.records.types import Case
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A part of a file, from character `start` up to, but not including, `end`, with its `text`.
+    """A part of a text file.
 
-    Lines and columns are counted from 1, `end_column` is exclusive, and a line ends with a line feed. A byte-order mark
-    is not counted.
+    Lines and columns are counted from 1. A line ends with a line feed. A byte-order mark is not counted.
+
+    Attributes:
+        start: The offset of the first character, from 0.
+        end: The offset after the last character.
+        line: The line of the first character.
+        column: The column of the first character.
+        end_line: The line of the end.
+        end_column: The column after the last character.
+        text: The characters.
     """
 
     start: int
@@ -36,7 +47,9 @@ class Region:
 
     @classmethod
     def of(cls, text: str, span: Span, *, start: int = 0, line: int = 1) -> Region:
-        r"""Compute the region of a span in `text`. The text begins at character `start` of its file, on line `line`.
+        r"""Compute the region of `span`, which is a span of `text`, in a file.
+
+        In the file, `text` begins at the character offset `start`, at the beginning of line `line`.
 
         >>> Region.of("one\ntwo three", Span(8, 13))
         Region(start=8, end=13, line=2, column=5, end_line=2, end_column=10, text='three')
@@ -48,10 +61,15 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A file and a region of it.
+    """The position of a span: a file, and the region in it if that is known.
 
-    The region is None if the file was converted to text or has changed since it was read, or if the text cannot be told
-    apart from the rest of its row. In the last case, `line` is the first line of the row, if there is one.
+    The region is unknown if the file was converted to text (such as a PDF), if the file has changed since it was read,
+    or if the text cannot be found in its row. In the last case, the line of the row is given.
+
+    Attributes:
+        path: The file.
+        region: The region. None if it is unknown.
+        line: The first line of the row that contains the text, if the region is unknown and the file has lines.
     """
 
     path: Path
@@ -60,7 +78,7 @@ class Location:
 
 
 class CaseLocations(Protocol):
-    """The locations of the texts of one case."""
+    """Finds the positions of spans of one case in the files that the case was read from."""
 
     def find(self, case: Case, source_id: str | None, span: Span) -> Location | None:
         """Find the location of `span` in a source of `case`, or in the response if `source_id` is None.
@@ -71,7 +89,12 @@ class CaseLocations(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileLocations:
-    """Locates the texts of a case whose response and sources each have a file of their own."""
+    """Finds the positions of spans of a case whose response and sources were each read from a file of their own.
+
+    Attributes:
+        response: The file of the response.
+        sources: The file of each source, in the order of the case.
+    """
 
     response: Path
     sources: tuple[Path, ...]
@@ -90,10 +113,13 @@ class FileLocations:
 
 @dataclass(frozen=True, slots=True)
 class RowLocations:
-    """Locates the texts of a case that is a row of a file: a JSON object at `place`, or a row of a table.
+    """Finds the positions of spans of a case that was read from a row of a file: a JSON object, or a row of a table.
 
-    `line` is the first line of the row, or None if the file has no lines. `case` is the case that is in the file now,
-    if there is one.
+    Attributes:
+        path: The file.
+        line: The first line of the row. None if the file has no lines (Excel, Parquet).
+        place: The JSON object in the file. None for a row of a table.
+        case: The case that is in the row now, to detect changes of the file. None if the row contains no case any more.
     """
 
     path: Path
@@ -133,9 +159,9 @@ def _string(place: JsonPlace, text: str | None, source_i: int | None) -> JsonStr
 
 
 def locate_cases(path: Path, form: RowForm) -> Iterator[RowLocations]:
-    """Yield the locations of each case in a file, in the order of `io.rows.read_cases`.
+    """Read a file of cases again, and yield one `RowLocations` for each case, in the order of `io.rows.read_cases`.
 
-    A compressed file has no locations.
+    For a compressed file, nothing is yielded, because its offsets would not help.
     """
     ending = path.suffix.lower()
     if ending != ".gz":

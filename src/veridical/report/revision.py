@@ -26,10 +26,13 @@ LONG_KEPT = 400  # characters; of longer unchanged text, a terminal shows only t
 
 @dataclass(frozen=True, slots=True)
 class DiffPart:
-    """A part of the diff.
+    """A part of the diff between a response and its revision.
 
-    `kind` is "kept", "gone" or "new". `n` is the number of the edit, counted from 1, and 0 for text that is kept.
-    `last` says whether this is the last part of the edit.
+    Attributes:
+        kind: "kept" (unchanged text), "gone" (removed by an edit) or "new" (inserted by an edit).
+        text: The characters, with control characters made visible.
+        n: The number of the edit, from 1. 0 for unchanged text.
+        last: True for the last part of an edit, after which the page shows the number of the edit.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""Show a salience map as HTML: the response, and the parts of its sources that influence it, for texts of any length.
+"""Show a salience map as HTML: how strongly each word of the sources influences each word of the response.
 
 The page uses no script and no style attribute. Shades are CSS classes, and the words that belong to the word under the
 pointer are highlighted by rules in the style sheet. `salience_page` renders a page with one map. The report of
@@ -26,7 +26,17 @@ _MARKED = 1500  # the most response words that are marked
 
 @dataclass(frozen=True, slots=True)
 class WordView:
-    """A marked word. `before` is the text before the word, and `tip` is its tooltip."""
+    """A shaded word on a page with a salience map.
+
+    Attributes:
+        before: The text between the previous word and this one.
+        text: The word.
+        shade: The shade, from 0 (almost no influence) to 7 (the highest value among the words of its side, which is
+            the response or the sources).
+        id: The HTML id of the word.
+        tip: The tooltip, with the value in percent. For a response word, it also lists its strongest source words.
+        flagged: True if the word is underlined, because it is in a flagged span.
+    """
 
     before: str
     text: str
@@ -57,9 +67,15 @@ class SourceMapView:
 
 @dataclass(frozen=True, slots=True)
 class MapView:
-    """The content of a map on a page.
+    """A salience map, ready for the HTML template.
 
-    `words` counts the words of the response, and `heading` is the level of the headings.
+    Attributes:
+        id: The prefix for the HTML ids of the map.
+        heading: The level of the headings, such as 2 for <h2>.
+        response: The words of the response, as far as they are shaded. (The shading is limited in long responses.)
+        rest: The text of the response after these words.
+        words: The number of all words of the response.
+        sources: The parts of the sources that influence the response.
     """
 
     id: str
@@ -71,7 +87,14 @@ class MapView:
 
 
 def salience_page(salience: SalienceMap, case: Case, *, flagged: Sequence[Span] = (), title: str = "Salience") -> str:
-    """Render a map as one self-contained HTML document without a script, for light and dark mode."""
+    """Render a salience map as one self-contained HTML document without a script, for light and dark mode.
+
+    Args:
+        salience: The salience map of the case.
+        case: The case with the texts.
+        flagged: Spans of the response to underline.
+        title: The title of the page.
+    """
     view = map_view(salience, case, flagged=flagged)
     return render_page("salience_page.html", salience_style(hover_rules(salience)), title=title, map=view)
 
@@ -104,7 +127,14 @@ def hover_rules(salience: SalienceMap, *, id: str = "map", words: int = HIGHLIGH
 
 
 def strongest(salience: SalienceMap, column: int) -> list[int]:
-    """Return the rows of the highest values in a column, highest first: at most `_LINKS`, and only those above 0."""
+    """Return the indices of the source words that influence a response word most, strongest first.
+
+    These are at most five words, and only words with a value above 0.
+
+    Args:
+        salience: The salience map, whose `values` have a row for each source word and a column for each response word.
+        column: The index of the response word.
+    """
     import numpy as np
 
     values = salience.values[:, column]
@@ -120,7 +150,7 @@ def map_view(
     id: str = "map",
     heading: int = 2,
 ) -> MapView:
-    """Prepare the content of a map for a page with `salience_style`, with the response above or beside the sources.
+    """Prepare a salience map for the HTML template. The page also needs the style sheet of `salience_style`.
 
     Response words are shaded by attribution and source words by contribution, relative to the highest value on their
     side. A response word shows its strongest source words on hover, on focus, and to a screen reader. If the page also

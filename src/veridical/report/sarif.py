@@ -24,9 +24,10 @@ _EVIDENCE = 3  # passages of the sources per result
 
 
 class SarifReport:
-    """Collects cases as SARIF: one result per finding, and one notification per case that could not be judged.
+    """Collects checked cases for a SARIF report, which code hosts and editors can display.
 
-    Places refer to the files that were read. `charOffset` and columns are counted in Unicode code points.
+    Each finding becomes a result, and each case that could not be judged a notification. Positions refer to the files
+    that the cases were read from. `charOffset` and columns are counted in Unicode code points.
     """
 
     def __init__(self) -> None:
@@ -34,7 +35,7 @@ class SarifReport:
         self.notifications: list[dict[str, Any]] = []
 
     def add(self, checked: Checked, locations: CaseLocations | None = None) -> None:
-        """Add one case, whose texts are at `locations`."""
+        """Add one checked case. `locations` finds the positions of its spans in files (None without files)."""
         case = checked.case
         self.results += [_result(case, finding, locations) for finding in findings(checked)]
         if checked.outcome is Outcome.UNJUDGED:

@@ -1,7 +1,8 @@
-"""Cut a text where marks begin and end, and choose the passages to show.
+"""Cut a text into segments where marks begin and end, and choose the passages of a long text to display.
 
-This module knows nothing about verdicts or colours. The time grows linearly with the size of the text and the number of
-marks, times the number of marks that overlap.
+A mark is a span of the text with any value, such as the name of a style. This module knows nothing about verdicts or
+colours. The time grows linearly with the size of the text and the number of marks, times the number of marks that
+overlap.
 """
 
 from __future__ import annotations
@@ -21,7 +22,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Segment(Generic[T]):
-    """The characters from `start` to `end` of a text, which have the same `marks`. Marks are in the order given."""
+    """A part of a text that has the same marks throughout.
+
+    Attributes:
+        start: The offset of the first character.
+        end: The offset after the last character. Equal to `start` for an empty mark.
+        marks: The values of the marks, in the order in which they were given to `segment`.
+    """
 
     start: int
     end: int
@@ -29,9 +36,10 @@ class Segment(Generic[T]):
 
 
 def segment(size: int, marks: Sequence[tuple[Span, T]], *, cuts: Iterable[int] = ()) -> list[Segment[T]]:
-    """Cut a text of `size` characters wherever a mark begins or ends, and return all segments in order.
+    """Cut a text of `size` characters into segments, wherever a mark begins or ends.
 
-    An empty mark becomes an empty segment of its own. To cut at further offsets, pass them as `cuts`.
+    A mark is a pair of a span and any value, such as the name of a style. A mark with an empty span becomes an empty
+    segment of its own. To cut at further offsets, pass them as `cuts`. All segments are returned, in order.
 
     Raises:
         SpanError: A mark runs past the end of the text.
@@ -64,10 +72,11 @@ def segment(size: int, marks: Sequence[tuple[Span, T]], *, cuts: Iterable[int] =
 
 
 def within(text: str, segments: Sequence[Segment[T]], windows: Sequence[Span]) -> Iterator[Segment[T] | None]:
-    """Yield the segments of `text` inside some windows, and None for each gap.
+    """Yield only the segments of `text` inside some windows, to display a long text in part.
 
-    A gap is a place between or around the windows where words are left out. The windows must be sorted and must not
-    overlap, and the segments must be cut at the edges of the windows.
+    A window is a span of the text to display. None is yielded wherever text that is not just white space is omitted
+    before, between or after the windows. The windows must be sorted and must not overlap, and the segments must be cut
+    at the edges of the windows.
     """
     i = end = 0  # index of the next segment, end of the last window
     for window in windows:
@@ -84,7 +93,7 @@ def within(text: str, segments: Sequence[Segment[T]], windows: Sequence[Span]) -
 
 
 def passages(text: str, spans: Sequence[Span], *, around: int = 200) -> list[Span]:
-    """Choose the passages of a text to show for some spans: the sentences that contain the spans.
+    """Choose the passages of a long text to display around some spans: the sentences that contain the spans.
 
     A passage has at most `around` characters on either side of a span. Passages are sorted and do not overlap. If there
     is only white space between two passages, they are joined.

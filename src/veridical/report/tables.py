@@ -1,4 +1,4 @@
-"""Hold tables as plain data. To print them in a terminal, use `report.terminal_tables`."""
+"""Represent tables as plain data. To print them in a terminal, use `report.terminal_tables`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from veridical.metrics.measure import Measured
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A title, column heads, lines of cells, and a footnote for readers."""
+    """A table as plain text cells, which can be printed in a terminal or rendered as HTML.
+
+    Attributes:
+        title: The title.
+        head: The names of the columns.
+        lines: The rows, each with one cell per column.
+        foot: The footnote.
+    """
 
     title: str
     head: list[str]
@@ -18,7 +25,10 @@ class Table:
 
 
 def narrow(table: Table) -> Table:
-    """Make a result table narrower, with one line per figure: the detector (and group), the metric, and the figure."""
+    """Reshape a table of results for a narrow terminal, with one line per detector, group and metric.
+
+    The table must have a column "not judged", after which the metrics follow. Empty cells ("–") are omitted.
+    """
     first = table.head.index("not judged") + 1
     keys = [i for i, name in enumerate(table.head[:first]) if name in ("detector", "group")]
     lines = [

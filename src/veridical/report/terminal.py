@@ -45,10 +45,15 @@ _OUTCOMES = {
 
 
 def print_report(checked: Iterable[Checked], console: Console, *, legend: bool = True, heat: bool = False) -> None:
-    """Print checked cases to a console, with a legend of the marks that were used.
+    """Print checked cases to a terminal or file, with flagged words marked, and with a legend of the marks used.
 
-    If `heat` is set, words are shaded by their scores instead of marked, provided that the judgement scores words.
     Colours and escape codes are used only if the console is a terminal that supports and allows them.
+
+    Args:
+        checked: The checked cases, which may be lazy.
+        console: The console of `rich` to print to.
+        legend: Whether to explain the marks at the end.
+        heat: If true, words are shaded by their scores instead of marked, for judgements that score words.
     """
     page = Printer(console, heat=heat)
     for item in checked:
@@ -58,7 +63,14 @@ def print_report(checked: Iterable[Checked], console: Console, *, legend: bool =
 
 
 class Printer:
-    """Prints cases to one console, and remembers for the legend which marks were used."""
+    """Prints checked cases to one console, and keeps track of the marks that the legend has to explain.
+
+    Attributes:
+        console: The console of `rich`.
+        heat: If true, words are shaded by their scores instead of marked.
+        plain: True if the console shows no colours, so that brackets show the marks.
+        used: The names of the marks that were used: "flagged", "omitted", "unjudged" or "heat".
+    """
 
     def __init__(self, console: Console, *, heat: bool = False) -> None:
         self.console = console
@@ -67,7 +79,10 @@ class Printer:
         self.used: set[str] = set()
 
     def line(self, *parts: str | tuple[str, str] | Text, indent: int = 0) -> None:
-        """Print a paragraph of plain strings, (string, style) pairs and texts, wrapped and indented."""
+        """Print one paragraph, wrapped to the width of the console and indented by `indent` spaces.
+
+        Each part is a plain string, a pair (string, style), or a `Text` of `rich`.
+        """
         from rich.text import Text
 
         text = Text()
@@ -84,7 +99,7 @@ class Printer:
             self.console.print(row, soft_wrap=True, highlight=False)
 
     def encodable(self, words: str) -> str:
-        """Replace the characters of `words` that the console's encoding lacks by escapes."""
+        """Replace characters that the console's encoding cannot represent by escapes such as "\\u2192"."""
         encoding = self.console.encoding
         return words if encoding.startswith("utf") else words.encode(encoding, "backslashreplace").decode(encoding)
 
@@ -146,9 +161,14 @@ class Printer:
         )
 
     def marked(self, text: str, marks: Sequence[tuple[Span, str]], *, whole: bool = True) -> Text:
-        """Render `text` with its marks.
+        """Render `text` with its marks, in colours or with brackets.
 
-        If the text is long, or if `whole` is False, only the passages around the marks are returned.
+        If the text is long, or if `whole` is False, only the passages around the marks are rendered.
+
+        Args:
+            text: The text of a response or a source.
+            marks: Pairs of a span and the name of its mark: "flagged", "omitted" or "unjudged".
+            whole: If false, only passages are rendered even if the text is short.
         """
         from rich.text import Text
 
@@ -181,7 +201,10 @@ class Printer:
         return result
 
     def flagged(self, case: Case, view: JudgementView) -> None:
-        """Print the flagged spans. Spans without details are joined in one paragraph per reason."""
+        """Print the list of flagged spans, with reasons, corrections and evidence.
+
+        Spans that have only a label and a reason are joined in one paragraph per reason.
+        """
         self.line(("Flagged in the response", "bold"), indent=4)
         threshold = view.decision.thresholds.span
         marking: dict[str, list[str]] = {}
@@ -219,7 +242,7 @@ class Printer:
             self.line((f"… and {len(span.evidence) - 3} more places", "dim"), indent=7)
 
     def left_out(self, case: Case, view: JudgementView) -> None:
-        """Print the omissions source by source. Of each source, only the passages that were left out are shown."""
+        """Print the omissions source by source. Of each source, only the omitted passages are shown."""
         self.line(("Left out of the response", "bold"), indent=4)
         by_source: dict[str, list[Omission]] = {}
         for omission in view.omissions:

@@ -66,10 +66,13 @@ _NOT_READY: dict[int | str, dict[str, Any]] = {
 
 
 def create_app(settings: ServerSettings | None = None) -> FastAPI:
-    """Build the service as an ASGI application.
+    """Build the HTTP service as an ASGI application, with the routes that the settings enable.
 
-    The lifespan of the application starts and stops the detectors, so requests can be answered only inside the
-    lifespan. If a detector in the settings cannot be loaded, the error of `load_detector` is raised.
+    The lifespan of the application starts and stops the detectors. Run it with a server that supports lifespan events,
+    such as uvicorn, because requests can be answered only inside the lifespan.
+
+    Raises:
+        VeridicalError: A detector or the reviser in the settings cannot be loaded, or the history cannot be opened.
     """
     settings = settings or ServerSettings()
     service = Service(settings)

@@ -33,7 +33,7 @@ class _InterruptedError(BaseException):
 
 
 class Worker:
-    """A daemon thread that runs one function after another."""
+    """A daemon thread that runs one function after another, and whose functions can be interrupted."""
 
     def __init__(self, name: str) -> None:
         self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
@@ -49,10 +49,10 @@ class Worker:
         return future
 
     def interrupt(self, future: Future[Any]) -> None:
-        """Interrupt the function of `future` at its next step in Python, and try again every second until it ends.
+        """Interrupt the function that was submitted as `future`, by raising an exception at its next step in Python.
 
-        A single interruption can be lost, because destructors, callbacks of the garbage collector and libraries may
-        swallow it. Native code cannot be interrupted and runs to its end.
+        This is repeated every second until the function ends, because destructors, callbacks of the garbage collector
+        and libraries may swallow a single exception. Native code cannot be interrupted and runs to its end.
         """
         with self._lock:
             if not future.cancel() and future.running() and self._busy:
@@ -107,9 +107,13 @@ _slots: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[bool, asyncio.Semaphor
 
 
 async def in_thread(function: Callable[[], T], *, size: int = 0) -> T:
-    """Run a function in its own thread and return its result. If the caller is cancelled, the thread is interrupted.
+    """Run a function in its own thread and return its result, so that it does not block the event loop.
 
-    `size` is how many bytes the function reads or writes. Only a few large requests are handled at the same time.
+    If the caller is cancelled, the thread is interrupted.
+
+    Args:
+        function: A function without arguments, for example to parse or write the JSON of a request.
+        size: The number of bytes that it parses or writes. Only a few large ones run at the same time.
 
     Raises:
         Refused: There is no result after `_SECONDS` seconds (504).
@@ -157,7 +161,9 @@ class _Item:
 
 
 class Batcher:
-    """Runs one detector for many requests at once. Call `start` and `close` in the event loop that uses it.
+    """Runs one detector for many requests at once, by judging their cases together in batches.
+
+    Call `start` and `close` in the event loop that uses it.
 
     Args:
         name: The spec of the detector.
@@ -166,10 +172,11 @@ class Batcher:
         on_batch: Called after each batch with its number of cases and its duration in seconds.
 
     Attributes:
-        original: The detector as it was given.
-        detector: The detector in use: `original`, or `original` with fitted thresholds and probabilities.
+        original: The detector as it was passed to the constructor.
+        detector: The detector in use: `original`, or a `Calibrated` detector around it, if a calibration from people's
+            decisions is active.
         problem: Why the detector cannot be used at present. None if it can be used.
-        answered: Whether the detector has ever judged a batch.
+        answered: True if the detector has judged at least one batch.
     """
 
     def __init__(
@@ -193,15 +200,15 @@ class Batcher:
 
     @property
     def waiting(self) -> int:
-        """How many cases wait in the queue."""
+        """The number of cases (and function calls) that wait in the queue."""
         return len(self._queue)
 
     def start(self) -> None:
-        """Start to judge batches."""
+        """Start the task that takes cases from the queue and judges them in batches."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"batches of {self.name}")
 
     async def close(self, seconds: float) -> None:
-        """Finish the accepted cases within `seconds`, then stop. Unfinished cases are answered with the status 503."""
+        """Stop. Cases in the queue are still judged if this takes at most `seconds`. All others get the error 503."""
         self._closing = True
         self._changed.set()
         if self._task is not None:
@@ -211,7 +218,9 @@ class Batcher:
         self._worker.close()
 
     async def judge(self, cases: Sequence[Case], detector: Any = None) -> list[JudgementWithMap]:
-        """Judge cases, in batches shared with other requests. Return the judgement and salience map of each, in order.
+        """Judge the cases of one request, in batches shared with other requests.
+
+        Return a pair (judgement, salience map or None) for each case, in order.
 
         Args:
             cases: The cases.
@@ -219,8 +228,9 @@ class Batcher:
                 the present value of `detector`.
 
         Raises:
-            Refused: The queue has no place for all cases or is too slow (429), judging takes longer than
-                `limits.timeout` (504), or the detector cannot be used at present or the server shuts down (503).
+            Refused: The queue cannot take all cases, or they would have to wait too long (429). Or judging takes longer
+                than `limits.timeout` seconds (504). Or the detector cannot be used at present, or the server is
+                shutting down (503).
         """
         if detector is None:
             detector = self.detector
@@ -228,7 +238,7 @@ class Batcher:
         return await self._wait(items, self.limits.timeout)
 
     async def load(self, case: Case) -> None:
-        """Judge a first case without a time limit, so that the detector is loaded. Its errors are raised."""
+        """Judge a first case without a time limit, so that the detector loads its model. Errors are raised."""
         await self._wait([_Item(self._future(), self.detector, case)], None)
 
     async def call(self, function: Callable[[Any], T]) -> T:

@@ -1,4 +1,4 @@
-"""Connect a server to its history: keep its checks, and judge imported files in the background.
+"""Connect a server to its history database: store its checks, and judge imported files in the background.
 
 The database is used only in separate threads, which are never interrupted.
 """
@@ -39,13 +39,16 @@ _KEEP = 10.0  # most seconds that the answer to a check waits until the check is
 
 
 class Desk:
-    """Keeps the history of a service. Call `start` and `close` in the event loop.
+    """Connects a service to its history, a database of checked cases and people's decisions.
+
+    It stores checks as runs, judges imported files in the background, deletes old runs, and applies the calibrations
+    that were fitted to decisions. Call `start` and `close` in the event loop.
 
     Errors that `History` raises are not caught.
 
     Attributes:
-        in_use: The version of fitted thresholds and probabilities that each detector uses. Detectors without such a
-            version are left out.
+        in_use: The name of the calibration version that each detector uses, by detector. A detector that uses none is
+            not in the dict.
     """
 
     def __init__(self, service: Service, settings: HistorySettings) -> None:
@@ -62,13 +65,13 @@ class Desk:
         self._closing = False
 
     async def start(self) -> None:
-        """Use the active calibrations, continue with unfinished imports, and delete old runs."""
+        """Apply the active calibrations, and start the background tasks: imports of files, and deletion of old runs."""
         await self.use_calibrations()
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._import()), loop.create_task(self._sweep())]
 
     async def close(self) -> None:
-        """Stop imports where they are. They continue after the next start."""
+        """Stop the background tasks and close the database. Unfinished imports continue after the next start."""
         self._closing = True
         for task in self._tasks:
             task.cancel()
@@ -78,7 +81,7 @@ class Desk:
         self.history.close()
 
     async def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a function that uses the database, in a thread, and return its result."""
+        """Run a function that uses the database in a thread, and return its result."""
         return await self._call(self._threads, partial(function, *args, **kwargs))
 
     async def _call(self, threads: ThreadPoolExecutor, function: Callable[[], R]) -> R:
@@ -89,9 +92,15 @@ class Desk:
             raise
 
     async def keep(self, origin: str, by: str, how: HowToCheck, results: Sequence[Checked]) -> str | None:
-        """Keep results as a run, and return the id of the run.
+        """Store the results of one request as a run, and return the id of the run.
 
         If this fails or takes too long, log the reason and return None.
+
+        Args:
+            origin: Where the cases come from: "check" or "proxy".
+            by: The name of the API key. "" if there are no keys.
+            how: The fields of the request.
+            results: The results.
         """
         if not results:
             return None
@@ -109,7 +118,7 @@ class Desk:
             return None
 
     async def about(self, how: HowToCheck) -> dict[str, Any]:
-        """Describe how a run judges: its detectors with their fingerprints and thresholds, and the fields of `how`."""
+        """Describe the settings of a run, to store with it: detectors with fingerprints and thresholds, and options."""
         batchers = self.service.batchers_of(how.detector)
         used = [(each.name, each.detector, self.in_use.get(each.name)) for each in batchers]
 
@@ -132,13 +141,13 @@ class Desk:
         return about
 
     async def begin_import(self, run: NewRun, file: str, body: bytes) -> str:
-        """Store a file, so that its rows are judged in the background, and return the id of its run."""
+        """Store an uploaded file, whose rows are then judged in the background, and return the id of its run."""
         id = await self.call(self.history.begin_import, run, file, body)
         self._changed.set()
         return id
 
     async def use_calibrations(self) -> None:
-        """Make each detector use its active version of fitted thresholds and probabilities, if there is one.
+        """Make each detector use its active calibration version (fitted threshold and probabilities), if there is one.
 
         A version that was fitted for another model is not used, and a line in the log says so.
         """
@@ -205,7 +214,7 @@ class Desk:
         return learning
 
     async def activate(self, name: str, *, active: bool, by: str) -> None:
-        """Make checks use a version, or stop using it."""
+        """Make checks use the calibration version `name`, or stop using it if `active` is False."""
         await self.call(self.history.activate, name, active=active, by=by)
         await self.use_calibrations()
 

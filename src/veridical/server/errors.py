@@ -21,7 +21,7 @@ OPENAI_ROUTES = (*FORWARDED_ROUTES, "/v1/completions", "/v1/responses", "/v1/emb
 
 
 class Refused(VeridicalError):
-    """Raised to refuse a request with the HTTP status `status`.
+    """Raised to reject a request with the HTTP status `status`.
 
     If `retry_after` is given, the client may try again after this many seconds.
     """
@@ -53,7 +53,7 @@ def status_of(error: VeridicalError) -> int:
 
 
 def error_body(error: str, hint: str | None, request_id: str, path: str = "") -> dict[str, Any]:
-    """Describe an error as a JSON object, in the form that clients of the route `path` expect.
+    """Build the JSON object that describes an error, in the form that clients of the route `path` expect.
 
     >>> error_body("no key", "send one", "r", "/v1/models")["error"]
     {'message': 'no key (send one)', 'type': 'veridical_error'}

@@ -26,7 +26,10 @@ _CHARSET = "save it as UTF-8, or name its encoding in the Content-Type of the pa
 
 
 class Extraction:
-    """Extracts texts of documents, in at most `limits.documents` processes at the same time."""
+    """Extracts the texts of uploaded documents (PDF, Word, …), each in a process of its own.
+
+    At most `limits.documents` processes run at the same time.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -39,7 +42,7 @@ class Extraction:
         where pages begin, and notes on what may be wrong with the text.
 
         Raises:
-            Refused: The document cannot be read (422, or the status from `status_of`), or reading takes longer than
+            Refused: The document cannot be parsed (422, or the status from `status_of`), or parsing takes longer than
                 `limits.timeout` seconds (504).
         """
         limits = self._limits

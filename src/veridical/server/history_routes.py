@@ -1,4 +1,4 @@
-"""Serve the history: runs, their cases, decisions, imports, and the audit."""
+"""Serve the history over HTTP: runs (cases that were checked together), decisions, imports, and the audit log."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Params(BaseModel):
 
 
 class RunParams(_Params):
-    """Selects runs."""
+    """Query parameters of `GET /v1/runs`, which lists runs."""
 
     limit: Annotated[int, Field(ge=1, le=MOST_ON_PAGE, description="The most runs of a page.")] = 50
     cursor: Annotated[str | None, Field(max_length=5000, description="`next` of the page before.")] = None
@@ -68,41 +68,41 @@ class RunParams(_Params):
 
 
 class CompareParams(_Params):
-    """Selects which cases to list, of those with different outcomes."""
+    """Query parameters of `GET /v1/runs/{run}/compare/{other}`: which of the cases with different outcomes to list."""
 
     limit: Annotated[int, Field(ge=1, le=MOST_ON_PAGE, description="The most cases.")] = 50
     offset: Annotated[int, Field(ge=0, le=10**9, description="The number of cases to leave out.")] = 0
 
 
 class ExportParams(_Params):
-    """Chooses the form in which decisions are exported."""
+    """Query parameters of `GET /v1/runs/{run}/examples`: the file format in which decisions are exported."""
 
     form: Literal["examples", "csv", "label-studio"] = "examples"
 
 
 class SampleParams(_Params):
-    """Says how many sentences to draw."""
+    """Query parameters of `POST /v1/runs/{run}/sample`: how many unflagged sentences to draw for review."""
 
     count: Annotated[int, Field(ge=1, le=1000, description="The most sentences to draw.")] = 50
 
 
 class LearnParams(_Params):
-    """Names the new version, and the detector to fit."""
+    """Query parameters of `POST /v1/runs/{run}/calibrations`: the detector to fit, and the name of the new version."""
 
     name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^\w[\w.-]*$", description="The version's name.")]
     detector: Annotated[str | None, Field(description="A detector of this server; default: the run's first.")] = None
 
 
 class ActiveParams(_Params):
-    """Says whether checks are to use a version."""
+    """Query parameters of `PUT /v1/calibrations/{name}`: whether checks are to use this calibration version."""
 
     active: bool
 
 
 class ImportParams(_Params):
-    """Names a file of rows, and says how to check its cases.
+    """Query parameters of `POST /v1/runs`, which imports a file: how to read its rows, and how to check its cases.
 
-    Columns that you do not name are recognised by their names.
+    Columns that you do not name are recognised if they have well-known names, such as "response".
     """
 
     name: Annotated[str, Field(min_length=1, max_length=200, description="The name of the file, with its ending.")]
@@ -119,7 +119,7 @@ class ImportParams(_Params):
     delimiter: Annotated[str | None, Field(min_length=1, max_length=1)] = None
 
     def form(self) -> dict[str, Any]:
-        """Collect the parameters that say how to read the rows."""
+        """Return the parameters for parsing the rows, as stored with the run: columns, encoding and delimiter."""
         columns = {"response": self.response, "sources": self.source, "question": self.question, "id": self.id}
         return {"columns": columns, "encoding": self.encoding, "delimiter": self.delimiter}
 

@@ -1,4 +1,4 @@
-"""Read the rows of an uploaded file into a history. If reading is interrupted, it continues where it stopped."""
+"""Parse the rows of an uploaded file and store them in a history. After an interruption, continue where it stopped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ _LABELS = ("label", "hallucinated", "is_hallucinated", "hallucination")
 
 
 def check_file(name: str, form: dict[str, Any]) -> None:
-    """Check that an uploaded file is a file of rows, and that Python knows its encoding.
+    """Validate an upload before it is stored: its name must end like a file of rows, and its encoding must be known.
+
+    Args:
+        name: The name of the file.
+        form: How to parse the file (`ImportParams.form`).
 
     Raises:
         InputError: The file is of another kind, or Python does not know the encoding.
@@ -39,10 +43,16 @@ def check_file(name: str, form: dict[str, Any]) -> None:
 
 
 def read_upload(history: History, run: str, limits: Limits, stopped: Callable[[], bool]) -> None:
-    """Store the rows of a run's file as cases that wait to be judged.
+    """Parse the uploaded file of a run, and store its rows as cases that wait to be judged.
 
-    A row without a case is stored with the reason. A row may be as large as the body of a request. If reading was
-    stopped or killed, it continues after the last stored row.
+    A row that contains no case is stored with the reason. A row may be as large as the body of a request.
+
+    Args:
+        history: The history with the run.
+        run: The id of the run.
+        limits: The limits of the server, which hold for each case.
+        stopped: Called now and then. If it returns True, the function returns early. The next call continues after the
+            last stored row.
 
     Raises:
         NotKeptError: The run was deleted meanwhile.

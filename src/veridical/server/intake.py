@@ -1,7 +1,7 @@
-"""Limit how many requests are processed at once, and how much memory their bodies take.
+"""Limit how many requests are processed at the same time, and how much memory their bodies take.
 
 A client is identified by its key, or by its address if there are no keys. A single client can use at most three
-quarters of the places and of the memory.
+quarters of both limits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SHARE = 0.75  # of places and memory, for one client
 
 
 class Intake:
-    """Keeps track of all requests that one application is answering, and refuses requests that are too many."""
+    """Counts the requests that one application is answering and the bytes of their bodies, and rejects excess ones."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -28,17 +28,17 @@ class Intake:
         self._bytes: Counter[str] = Counter()  # of the bodies, by client
 
     async def run(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let `app` answer a request, and cancel the request when its client has left.
+        """Let `app` answer a request, within the limits, and cancel the request if its client disconnects.
 
         The body is read as fast as it arrives, because the web server reports that a client has left only after the
-        whole body was read. A request takes a place when its body is complete or its response has begun, so slow bodies
-        take no places from other requests.
+        whole body was read. A request counts as being answered once its body is complete or its response has begun, so
+        slow uploads do not use up the limit.
 
         Raises:
-            Refused: There are already as many requests as queue and batch can hold, or their bodies fill
-                `limits.memory_bytes` (429). Or the body is too large for every route (413), or the request takes longer
-                than `limits.stream_timeout` and `limits.body_timeout` together (504).
-            ClientDisconnect: The client has left.
+            Refused: `limits.queue` plus `limits.batch_cases` requests are already being answered, or their bodies
+                exceed `limits.memory_bytes` (429). Or the body is too large for every route (413). Or the request takes
+                longer than `limits.stream_timeout` and `limits.body_timeout` together (504).
+            ClientDisconnect: The client has disconnected.
         """
         limits = self._limits
         client = str(scope["state"].get("key") or (scope.get("client") or [""])[0])

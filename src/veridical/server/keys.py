@@ -30,7 +30,13 @@ _LINE = re.compile(r"([0-9a-f]{64})\s+([\w.-]{1,64})(?:\s+(\w{1,64}))?")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key's name, the SHA-256 of the key in hexadecimal digits, and one of `ROLES`."""
+    """An API key as the server stores it, without the key itself.
+
+    Attributes:
+        name: The name of the key, which appears in the log and the history.
+        sha256: The SHA-256 hash of the key, in hexadecimal digits.
+        role: What the key may do: one of `ROLES`.
+    """
 
     name: str
     sha256: str

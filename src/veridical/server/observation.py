@@ -24,7 +24,7 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 class JsonLines(logging.Formatter):
     """Formats a log record as one line of JSON.
 
-    For an exception, it shows the type and the place, but not the message, which may contain texts of users.
+    For an exception, it writes the type, the file and the line, but not the message, which may contain texts of users.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -46,7 +46,7 @@ class JsonLines(logging.Formatter):
 
 
 def log(event: str, level: int = logging.INFO, error: BaseException | None = None, **fields: Any) -> None:
-    """Write a line to the server's log. Fields that are None are left out."""
+    """Write a line to the server's log, with the name of an event and any fields. Fields that are None are omitted."""
     present = {name: value for name, value in fields.items() if value is not None}
     _LOG.log(level, event, exc_info=error, extra={"fields": {"event": event, **present}})
 

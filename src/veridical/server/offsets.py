@@ -14,9 +14,9 @@ Offsets = Literal["code-points", "utf-16"]
 
 
 def check_json(checked: Checked, offsets: Offsets, *, sources: bool) -> str:
-    """Convert a check to JSON, with or without the sources of its case.
+    """Convert the result of a check to JSON, with the requested unit of offsets, and with or without the sources.
 
-    With UTF-16 offsets, the document gets an extra field `offsets` and cannot be decoded any more.
+    With UTF-16 offsets, the document has an extra field `offsets`, and `veridical.decode` rejects it.
     """
     text = encode(checked, sources=sources)
     if offsets == "code-points":
@@ -33,7 +33,7 @@ def check_json(checked: Checked, offsets: Offsets, *, sources: bool) -> str:
 
 
 def with_offsets(document: Any, case: Case, offsets: Offsets) -> Any:
-    r"""Convert all spans in a JSON value from code points to another unit, such as UTF-16 code units.
+    r"""Convert all spans in a JSON value from code points to the unit `offsets` ("utf-16": UTF-16 code units).
 
     A span in an object with a `source_id` is a span of this source. Any other span is a span of the response.
 

@@ -42,21 +42,30 @@ _STATUSES = {
 
 
 def body(name: str, *examples: dict[str, Any], kinds: tuple[str, ...] = ("application/json",)) -> dict[str, Any]:
-    """Build the OpenAPI entry for the body of a route. `name` is the name of the request class."""
+    """Build the OpenAPI entry for the request body of a route.
+
+    Args:
+        name: The name of the body's schema, which is the name of the request class.
+        examples: Example bodies.
+        kinds: The accepted media types.
+    """
     named = {str(i): {"value": example} for i, example in enumerate(examples, 1)}
     content = {kind: {"schema": {"$ref": _REF + name}, **({"examples": named} if named else {})} for kind in kinds}
     return {"requestBody": {"required": True, "content": content}}
 
 
 def record(name: str) -> dict[str, Any]:
-    """Build the OpenAPI entry for content that is a JSON object of the schema `name`."""
+    """Build the OpenAPI entry for a response that is a JSON object with the schema called `name`."""
     return {"application/json": {"schema": {"$ref": _REF + name}}}
 
 
 def list_of(name: str, field: str, **others: dict[str, Any]) -> dict[str, Any]:
-    """Build the OpenAPI entry for a JSON object with a list of the schema `name` in `field`.
+    """Build the OpenAPI entry for a response that is a JSON object with a list in `field`.
 
-    `others` are the schemas of further fields, which may be missing.
+    Args:
+        name: The name of the schema of the list's items.
+        field: The name of the field with the list.
+        others: The schemas of further fields, which may be missing.
     """
     properties = {field: {"type": "array", "items": {"$ref": _REF + name}}, **others}
     return {"application/json": {"schema": {"type": "object", "properties": properties, "required": [field]}}}
@@ -115,7 +124,13 @@ _CHAT_REQUEST = {
 def components(
     requests: tuple[type[Any], ...], kinds: tuple[str, ...], answers: tuple[type[Any], ...] = ()
 ) -> dict[str, Any]:
-    """Build the schemas of requests, of the records called `kinds`, of answers and of errors, by name."""
+    """Build the JSON Schemas for `components.schemas` of the OpenAPI document, by name.
+
+    Args:
+        requests: The request classes. The descriptions of their fields are taken from their docstrings.
+        kinds: The kinds of documents that routes return, such as "check" and "judgement".
+        answers: Further classes of records that routes return.
+    """
     schemas: dict[str, Any] = {
         "Error": {
             "type": "object",

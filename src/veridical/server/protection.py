@@ -79,7 +79,7 @@ async def read_body(
 
 @asynccontextmanager
 async def in_time(what: str, limits: Limits) -> AsyncIterator[None]:
-    """Limit the time in which a block of code receives `what` to `limits.body_timeout` seconds.
+    """Limit the time that the block takes to receive `what`, such as "the body", to `limits.body_timeout` seconds.
 
     Raises:
         Refused: The block takes longer (408).
@@ -92,7 +92,7 @@ async def in_time(what: str, limits: Limits) -> AsyncIterator[None]:
 
 
 async def lines(chunks: AsyncIterator[bytes], most: int, too_large: Refused) -> AsyncIterator[bytes]:
-    """Split chunks of bytes into lines, and yield each line without its line feed as soon as it is complete.
+    """Split a stream of bytes into lines, and yield each line without its line feed as soon as it is complete.
 
     The last line may be empty. If there are more than `most` bytes, raise the error `too_large`.
     """
@@ -114,14 +114,18 @@ class _SlowReaderError(Exception):
 
 
 class Protection:
-    """ASGI middleware that checks, counts and logs every request to the service."""
+    """ASGI middleware that protects the service, and counts and logs every request.
+
+    It checks host, origin and API key, limits bodies and slow clients, adds security headers, and gives each request an
+    id.
+    """
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
         self.app, self.settings, self.metrics = app, settings, metrics
         self._intake = Intake(settings.limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer or refuse a request, then count and log it."""
+        """Let the application answer a request, or reject it. Then count and log it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

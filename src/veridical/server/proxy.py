@@ -47,7 +47,15 @@ _FRAME = ("id", "object", "created", "model", "system_fingerprint", "service_tie
 def add_proxy(
     app: FastAPI, service: Service, settings: ProxySettings, upstream: Upstream, keep: Keep | None = None
 ) -> None:
-    """Add the proxy's routes to `app`. If you pass `keep`, it is called with the checked replies, to store them."""
+    """Add the routes of the chat proxy to `app`.
+
+    Args:
+        app: The application.
+        service: The service with the detectors.
+        settings: The settings of the proxy.
+        upstream: The connection to the chat server behind the proxy.
+        keep: Called with the checked replies, to store them in the history. Default: they are not stored.
+    """
 
     @app.post(
         "/v1/chat/completions",
@@ -159,7 +167,15 @@ class _Choice:
 
 @dataclass(slots=True)
 class StreamedReply:
-    """Checks a reply that arrives in chunks. `events` yields what to forward."""
+    """Checks a streamed reply of the chat server, and decides when to forward which part to the client.
+
+    Attributes:
+        checker: The checker for the replies to this request.
+        chunks: The chunks of the reply, as the chat server sends them.
+        choices: The state of each choice (alternative answer), by index.
+        form: The fields that all chunks of the reply share, such as its id and model.
+        error: The chat server's error in the stream, if the client may see it.
+    """
 
     checker: ReplyChecker
     chunks: AsyncIterator[dict[str, Any]]

@@ -32,7 +32,15 @@ _WORST_FIRST = (Outcome.FLAGGED.value, UNAVAILABLE, Outcome.UNJUDGED.value, Outc
 
 @dataclass(frozen=True, slots=True)
 class CheckedChoice:
-    """The result for one choice of a reply: the status, and either the check or the reason why there is no check."""
+    """The result of the check for one choice (alternative answer) of a chat reply.
+
+    Attributes:
+        index: The index of the choice in the reply.
+        status: The outcome, such as "flagged", or `UNAVAILABLE` if the check failed.
+        checked: The result of the check. None if there is none.
+        reason: Why there is no result. None if there is one.
+        revised: The revision of a flagged choice, if the proxy revises replies.
+    """
 
     index: int
     status: str
@@ -54,7 +62,7 @@ class ReplyChecker:
         settings: The settings of the proxy, with the roles of sources, the detector and the action.
         document: The request. The fields `sources` and `include` are removed from it.
         request_id: The id of the request in the log.
-        keep: Called with how the replies were checked, and with the checks. Default: the checks are not kept.
+        keep: Called with the settings of the check and with the results, to store them. Default: nothing is stored.
 
     Raises:
         WireError: The field `sources` does not contain sources, or `include` is not a list of known names.
@@ -90,7 +98,7 @@ class ReplyChecker:
             self.problem = str(error)
 
     async def check(self, texts: Iterable[tuple[int, str | None]]) -> list[CheckedChoice]:
-        """Check each choice, given as index and text.
+        """Check the choices (alternative answers) of a reply, given as pairs (index, text).
 
         If a check fails, the result has the status `UNAVAILABLE`.
         """
@@ -123,14 +131,14 @@ class ReplyChecker:
             return CheckedChoice(index, UNAVAILABLE, reason="the check failed")
 
     def blocks(self, finding: CheckedChoice) -> bool:
-        """Decide whether to withhold the text of a choice."""
+        """Decide from the settings whether to withhold the text of a choice that is flagged or could not be checked."""
         if finding.status == UNAVAILABLE:
             return self.settings.blocks_unavailable
         return self.settings.action == "block" and finding.status == Outcome.FLAGGED.value
 
 
 def overall_status(findings: Sequence[CheckedChoice]) -> str:
-    """Find the worst status of all choices. If there are no choices, return "unjudged".
+    """Return the worst status of the choices of a reply. If there are no choices, return "unjudged".
 
     >>> overall_status([CheckedChoice(0, "clear"), CheckedChoice(1, "unavailable")])
     'unavailable'
@@ -140,7 +148,10 @@ def overall_status(findings: Sequence[CheckedChoice]) -> str:
 
 
 def annotation(checker: ReplyChecker, findings: Sequence[CheckedChoice]) -> dict[str, Any]:
-    """Build the field `veridical` of a reply. For a withheld choice, it shows only the status and the reason."""
+    """Build the field `veridical` that the proxy adds to a reply, with the results of the check.
+
+    For a withheld choice, it has only the status and the reason, because the result would contain the text.
+    """
     choices: list[dict[str, Any]] = []
     for finding in findings:
         choice: dict[str, Any] = {"index": finding.index, "status": finding.status}

@@ -1,6 +1,6 @@
-"""Read requests to the server, which are JSON objects.
+"""Parse and validate the bodies of requests to the server, which are JSON objects.
 
-Unknown fields and wrong types are refused, and limits are checked before any work.
+Unknown fields and wrong types are rejected, and limits are checked before any work.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Threshold = StrictFloat | dict[str, StrictFloat] | None
 
 @dataclass(frozen=True, kw_only=True)
 class HowToCheck:
-    """The fields of every request that checks cases. They are described in `CheckRequest`."""
+    """The fields that all requests for checks share: detector and thresholds. `CheckRequest` describes them."""
 
     __pydantic_config__ = _CONFIG
 
@@ -229,7 +229,7 @@ def _check_form(value: Any, limits: Limits) -> None:
 
 
 def read_cases_of(items: Sequence[Any], limits: Limits) -> list[Case]:
-    """Read cases from the JSON objects of a request, and check each case against the limits.
+    """Parse cases from the JSON objects of a request, and check each case against the limits.
 
     Raises:
         WireError: An object is not a case.
@@ -278,7 +278,12 @@ def _renaming(item: Mapping[str, Any]) -> str | None:
 
 
 def read_results_of(items: Sequence[Any], limits: Limits) -> list[Checked]:
-    """Read the results of checks from the JSON objects of a request. The errors are the same as for `read_cases_of`."""
+    """Parse the results of earlier checks from the JSON objects of a request, and check them against the limits.
+
+    Raises:
+        WireError: An object is not the result of a check with its sources.
+        Refused: There are too many results, or a case exceeds a limit (413).
+    """
     if len(items) > limits.cases:
         raise Refused(413, f"{len(items)} results", hint=f"at most {limits.cases} in a request")
     results = []

@@ -27,9 +27,10 @@ _SEND_BUFFER = 128 * 1024  # bytes; the system takes more once a third of them i
 
 
 class TimedProtocol(H11Protocol):
-    """uvicorn's protocol, with time limits for clients that are slow to send a request or to read the response.
+    """uvicorn's HTTP protocol (one instance per connection), with time limits for slow clients.
 
-    Clients that are too slow are disconnected. The number of connections is limited, both in total and per address.
+    Clients that are too slow to send a request or to read the response are disconnected. The number of connections is
+    limited, both in total and per address.
     At the limit, a new connection replaces an idle connection. If no connection is idle, requests on the new connection
     are answered with the status 503.
     """
@@ -57,12 +58,12 @@ class TimedProtocol(H11Protocol):
         self._timer = self.loop.call_later(self.limits.body_timeout, transport.abort)  # type: ignore[attr-defined]
 
     def data_received(self, data: bytes) -> None:
-        """Handle the data, and update the time limit."""
+        """Handle the data, and start or stop the time limit for the request."""
         super().data_received(data)
         self._watch()
 
     def on_response_complete(self) -> None:
-        """Continue with the next request, a part of which may have arrived already, and update the time limit."""
+        """Continue with the next request, part of which may have arrived, and start or stop its time limit."""
         super().on_response_complete()
         self._watch()
 
@@ -73,9 +74,10 @@ class TimedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Watch whether the client reads the buffered data, because nothing else does so after the response has ended.
+        """Start to watch whether the client reads the response. asyncio calls this when data wait in the send buffer.
 
-        If all clients together leave more than `limits.memory_bytes` unread, the largest answer is dropped.
+        If the buffers of all clients together exceed `limits.memory_bytes`, the client with the largest one is
+        disconnected.
         """
         super().pause_writing()
         unread = {other: other.transport.get_write_buffer_size() for other in self.connections}

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def map_documents(maps: Sequence[SalienceMap | None]) -> list[dict[str, Any] | None]:
-    """Convert salience maps to JSON. Each word of the response has its attribution and its strongest source words.
+    """Convert salience maps to JSON objects, for the route `/v1/salience`.
 
-    None stays None.
+    Each word of the response has its attribution and the source words that influence it most. None (no map) stays None.
     """
     return [None if salience is None else {"words": _words(salience)} for salience in maps]
 

@@ -58,7 +58,7 @@ class Service:
 
     @property
     def unready(self) -> dict[str, str]:
-        """The detectors that cannot be used at present, each with the reason."""
+        """The detectors that cannot be used at present, as a dict from name to reason."""
         problems = {name: batcher.problem for name, batcher in self.batchers.items() if batcher.problem}
         for name, loading in self._loading.items():
             if not loading.done():
@@ -70,7 +70,7 @@ class Service:
 
     @property
     def loading(self) -> bool:
-        """Whether a detector is being loaded."""
+        """True while a detector is being loaded."""
         return not all(loading.done() for loading in self._loading.values())
 
     async def start(self) -> None:
@@ -112,9 +112,10 @@ class Service:
         await asyncio.gather(*self._loading.values(), return_exceptions=True)
 
     def batcher(self, spec: str | None = None) -> Batcher:
-        """Find the detector that a request names. If the request names none, return the first detector.
+        """Return the batcher of the detector that a request names. If it names none, return the first one.
 
-        A request cannot add a detector, because a spec may name a file on this machine, or a server and its key.
+        A request cannot load further detectors, because a spec may name a file on this machine, or a server and its
+        key.
 
         Raises:
             UnknownNameError: The server has no such detector.
@@ -128,7 +129,10 @@ class Service:
         return self.batchers[name]
 
     async def check_cases(self, cases: Sequence[Case], how: HowToCheck) -> list[tuple[Checked, Maps]]:
-        """Check cases as a request says, and return each result with the salience maps of its judgements."""
+        """Check cases with the detectors and options of a request.
+
+        Return a pair (result, salience maps) for each case, in order. There is one map or None for each judgement.
+        """
         batchers = self.batchers_of(how.detector)
         detectors = [batcher.detector for batcher in batchers]  # their scores and thresholds belong together
         check_thresholds(how.threshold, how.flag_over)  # raise for a bad threshold before the work
@@ -151,7 +155,7 @@ class Service:
         return results
 
     async def with_causes(self, results: Sequence[Checked]) -> list[Checked]:
-        """Add the cause of failure to each result.
+        """Add to each result the cause why its case failed (`veridical.workflows.causes`).
 
         Raises:
             InputError: This server has no detector that can find causes.
@@ -163,7 +167,7 @@ class Service:
         return await batcher.call(lambda _: list(with_causes(results, detector=reader)))
 
     def batchers_of(self, specs: str | Sequence[str] | None) -> list[Batcher]:
-        """Find the detectors that a request names. If `specs` is None, return only the first detector.
+        """Return the batchers of the detectors that a request names. If `specs` is None, return only the first one.
 
         Raises:
             InputError: A detector is named twice, or `specs` is an empty list.
@@ -185,7 +189,7 @@ class Service:
         return await in_thread(lambda: render_html(checked, title=request.title, maps=maps, heat=request.heat))
 
     async def revise_cases(self, cases: Sequence[Case], how: ReviseRequest) -> list[Revised]:
-        """Revise cases as a request says. The texts are judged in batches that are shared with other requests.
+        """Revise cases with the options of a request. The texts are judged in batches shared with other requests.
 
         Raises:
             Refused: `limits.revisions` requests are already being revised (429), revising takes longer than

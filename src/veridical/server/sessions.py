@@ -28,22 +28,28 @@ _LONG = 20_000  # a longer text is not split in the event loop
 
 @dataclass(frozen=True, slots=True)
 class StreamedJudgement:
-    """The judgement of a new part of the response, and the indices of its flagged verdicts."""
+    """The judgement of the text that was newly judged in a streamed response.
+
+    Attributes:
+        judgement: The judgement. Its spans are in characters of the whole response so far.
+        flagged: The indices of the flagged verdicts within the judgement.
+    """
 
     judgement: Judgement
     flagged: tuple[int, ...]
 
 
 class Session(Protocol):
-    """Judges one response with one detector, while the response arrives."""
+    """Judges one response with one detector, while the response arrives in parts. `open_session` opens one."""
 
     judged_to: int
-    """How many characters, from the start of the response, are judged."""
+    """The number of characters, from the start of the response, that are judged so far."""
 
     async def feed(self, text: str, *, final: bool = False) -> StreamedJudgement | None:
-        """Append `text`, and return the new judgement, or None if there is none yet.
+        """Append the next part of the response, and judge as much as possible.
 
-        Set `final` if this is the last text.
+        Return the judgement of the text that was newly judged, or None if more text is needed first. Set `final` with
+        the last part, so that the rest is judged.
         """
         ...
 

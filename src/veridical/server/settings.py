@@ -26,7 +26,7 @@ LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Sets the limits on size, time and load. A request that exceeds a limit is refused, never cut.
+    """Limits of a server on size, time and load. A request that exceeds a limit is rejected, never truncated.
 
     Attributes:
         body_bytes: How many bytes a JSON body may have.
@@ -44,12 +44,12 @@ class Limits:
         values: How many values JSON may have: texts, numbers, lists and objects. A value can take 100 times as much
             memory as its text.
         queue: How many cases may wait for one detector. If a request does not fit, it is refused with 429.
-        batch_cases: How many cases a batch may have.
-        batch_characters: How many characters a batch may have, unless a single case has more.
+        batch_cases: How many cases, of one or more requests, a detector may judge in one batch.
+        batch_characters: How many characters such a batch may have, unless a single case has more.
         batch_wait: How many seconds a batch waits for more cases.
-        wait: How many seconds a request may be expected to wait, judged by the recent speed. If the wait would be
-            longer, the request is refused with 429.
-        timeout: How many seconds a detector, a revision or the reading of a document may take for one request.
+        wait: How many seconds the cases of a request may have to wait in the queue. The wait is estimated from the
+            recent speed. If it would be longer, the request is refused with 429.
+        timeout: How many seconds a detector, a revision or the parsing of a document may take for one request.
         body_timeout: How many seconds a request may take to arrive, head and body together. A client that reads a
             response may pause for as long.
         idle: How many seconds a connection without a request stays open, unless a new connection needs its place.
@@ -105,17 +105,17 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxySettings:
-    """Names the chat server behind the proxy, and says what happens to its replies.
+    """Settings of the chat proxy: the chat server behind it, and what happens to its replies.
 
     Attributes:
         base_url: The base URL of the OpenAI-compatible server, such as http://127.0.0.1:8080/v1.
         action: "annotate" adds the result of the check to the reply, "header" only sets a header, "block" withholds a
             flagged reply, and "revise" replaces a flagged reply by its revision.
         detector: The spec of the detector to ask. Default: the server's first detector.
-        source_roles: The roles whose messages are sources as a whole, besides "tool" and "function".
-        context_markers: The words before and after a context in system and user messages, each as "BEFORE...AFTER".
-            Well-known prompts are recognised without a marker.
-        blocks: Whether to withhold a reply that could not be checked. Default: only if the action is "block".
+        source_roles: The roles whose complete messages are sources of the reply, besides "tool" and "function".
+        context_markers: How to find retrieved passages inside system and user messages: the words before and after
+            them, each as "BEFORE...AFTER", such as "Documents:...Question:". Well-known prompts need no marker.
+        blocks: If true, a reply that could not be checked is withheld. Default: only if the action is "block".
         key_env: The environment variable that contains the key of the chat server. Default: the client's key is
             forwarded.
         reply_bytes: How many bytes a reply of the chat server may have.
@@ -149,19 +149,19 @@ class ProxySettings:
 
     @property
     def blocks_unavailable(self) -> bool:
-        """Whether a reply that could not be checked is withheld."""
+        """True if a reply that could not be checked is withheld."""
         return self.action == "block" if self.blocks is None else self.blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySettings:
-    """Says where checks are kept, which ones, and for how long.
+    """Settings of the history of a server: where checks are stored, which ones, and for how long.
 
     Attributes:
         place: The path of an SQLite file, or the URL of a PostgreSQL database.
-        proxy: Whether to also keep the replies that pass through the proxy.
-        days: After how many days to delete runs. None to keep them.
-        cases: How many cases to keep. If there are more, the oldest are deleted. None to keep all.
+        proxy: If true, the replies that pass through the proxy are stored, too.
+        days: Runs are deleted after this many days. None for no limit.
+        cases: The largest number of cases to keep. If there are more, the oldest are deleted. None for no limit.
 
     Raises:
         InputError: A limit is not above 0.
@@ -181,11 +181,11 @@ class HistorySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Holds the settings of a server.
+    """The settings of a server, for `create_app`.
 
     Attributes:
         detectors: The specs that requests may name. The first one serves requests that name no detector.
-        own_detectors: Further detectors by name, made in Python.
+        own_detectors: Further detector objects that requests may name, by name.
         connection: How detectors reach their chat model.
         keys: The API keys that clients must have. If empty, no key is needed.
         cors: The origins whose pages may use the service from a browser. "*" allows all origins.
@@ -228,7 +228,7 @@ class ServerSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether `host` can be reached only from this machine.
+    """Check whether a server bound to `host` can be reached only from this machine.
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, False)

@@ -36,9 +36,10 @@ LINES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
 
 
 class EventStream(Response):
-    """Sends server-sent events as they come. At the end, `close` is called, even if the client has left.
+    """An HTTP response that sends server-sent events as soon as they are yielded.
 
-    Unlike Starlette's streaming response, this response does not read the request.
+    At the end, `close` is called, even if the client has disconnected. Unlike Starlette's streaming response, this
+    response does not consume the request.
     """
 
     media_type = "text/event-stream"
@@ -68,7 +69,16 @@ def event(name: str, data: str) -> bytes:
 
 @dataclass
 class Stream:
-    """A response that arrives in parts, and the service that judges the parts."""
+    """One request to `POST /v1/stream`: a response that arrives in parts and is judged meanwhile.
+
+    Attributes:
+        service: The service with the detectors.
+        wanted: The request, with the detectors and options.
+        case: The case, with the first part of the response.
+        parts: The parts of the response as they arrive, including the first part.
+        request_id: The id of the request in the log.
+        keep: Called with the result, to store it in the history. Default: it is not stored.
+    """
 
     service: Service
     wanted: StreamRequest
@@ -122,7 +132,10 @@ class Stream:
 
 
 async def open_stream(request: Request, service: Service, keep: Keep | None = None) -> Stream:
-    """Read the first line of a request, and open the stream. The errors are the same as for a request to check."""
+    """Parse the first line of a request to `POST /v1/stream`, and return the stream, which has not begun yet.
+
+    The errors are the same as for a request to `POST /v1/check`.
+    """
     limits = service.settings.limits
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     further_lines: AsyncIterator[bytes] | None = None

@@ -1,4 +1,4 @@
-"""Connect the proxy to the chat server behind it.
+"""Connect the proxy to the chat server behind it (the upstream server).
 
 Everything that the chat server sends is treated as hostile input. Size, time and form are limited, and if the answer
 contains the operator's key, the key is masked.
@@ -32,12 +32,12 @@ _SECONDS = re.compile(r"\d{1,5}(\.\d{1,3})?", re.ASCII)
 
 
 class Upstream:
-    """Sends requests to the chat server in the settings. Call `start` and `close` in the event loop that sends them.
+    """Sends the proxy's requests to the chat server behind it. Call `start` and `close` in the event loop that sends.
 
-    Without `key_env` in the settings, this server sends no key of its own, not even $OPENAI_API_KEY to OpenAI. Clients
-    send their own keys.
+    Without `key_env` in the settings, the keys of clients are forwarded. The proxy then sends no key of its own, not
+    even $OPENAI_API_KEY to OpenAI.
 
-    If the URL is bad or the key is missing, the errors of `llm.endpoint.resolve_server` are raised.
+    If the URL is not valid or the key is missing, the constructor raises the errors of `llm.endpoint.resolve_server`.
     """
 
     def __init__(self, settings: ProxySettings) -> None:
@@ -62,7 +62,7 @@ class Upstream:
     async def send(
         self, path: str, document: Mapping[str, Any] | None, headers: Mapping[str, str]
     ) -> tuple[int, dict[str, Any], dict[str, str]]:
-        """Send a JSON document to the chat server, or a GET request if the document is None.
+        """Send a request to the chat server and return its complete response: POST with a JSON document, GET for None.
 
         If the server answers with an error, the status and the message of the error are kept, in whatever form the
         server gives the message.
@@ -94,7 +94,7 @@ class Upstream:
         return response
 
     async def chunks(self, response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
-        """Yield the JSON objects of the server-sent events up to the end mark.
+        """Yield the JSON objects (chunks) in the server-sent events of a response, up to the end mark `DONE`.
 
         Without an end mark, the stream counts as complete if every choice has its `finish_reason`.
 
@@ -248,7 +248,11 @@ def _translated() -> Iterator[None]:
 
 
 def choices_of(answer: Mapping[str, Any], field: str) -> list[dict[str, Any]]:
-    """Read the choices of a reply (`field` "message") or of a chunk of a reply ("delta").
+    """Return the choices (alternative answers) of a chat reply, or of a chunk of a streamed reply, after validation.
+
+    Args:
+        answer: The JSON object of the reply or chunk.
+        field: The field of a choice that contains its message: "message" in a reply, "delta" in a chunk.
 
     Raises:
         Refused: The choices are malformed (502).

@@ -1,4 +1,4 @@
-"""Assertions for your tests: one for responses that must be grounded, one for detectors that must keep the contract."""
+"""Assertions for your tests: that a response is grounded in its sources, and that a detector follows the protocol."""
 
 from veridical.testing.contract import CASES, assert_detector_contract
 from veridical.testing.grounded import assert_grounded

@@ -1,4 +1,4 @@
-"""Check in your tests that a detector keeps the contract of `veridical.records.detector`, even for awkward texts."""
+"""Check in your tests that a detector follows the protocol of `veridical.records.detector`, even for awkward texts."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def assert_detector_contract(
 
     * There is one judgement per case, in the order of the cases and under the name of the detector.
     * Spans lie inside their texts, and scores in [0, 1].
-    * A case that the detector cannot judge has an empty `judged`, a note, and no score.
-    * Omissions are reported only for sources that must be covered.
-    * A judgement does not change in a second call, or if other cases are in the batch.
+    * For a case that the detector cannot judge, `Judgement.judged` is (), there is a note, and there is no score.
+    * Omissions are reported only for sources with `must_cover`.
+    * The judgement of a case is the same in a second call, and whatever other cases are in the batch.
     * The detector does not modify the cases.
 
     Args:

@@ -37,9 +37,11 @@ def assert_grounded(
     Args:
         response: The text to check, exactly as it was generated.
         sources: The texts that the response may rest on, as in `veridical.check`.
-        detector: A spec, or an object with `name` and `judge`. A spec is loaded only once per process.
-        threshold: The lowest score that is flagged, in [0, 1], as one number for all levels or as a dict by level.
-        must_cover: Further sources, whose content the response must not leave out.
+        detector: A detector spec such as "overlap", or a detector object (with `name` and `judge`). The detector of a
+            spec is loaded only once per process.
+        threshold: The lowest score in [0, 1] that is flagged, as one number for all levels or as a dict such as
+            {"response": 0.6, "span": 0.4}. Default: the detector's own thresholds, or 0.5.
+        must_cover: Further sources, whose content the response must not omit.
         question: The question that the response answers.
 
     Returns:

@@ -42,7 +42,7 @@ _DECISION_METRICS = ("f1", "precision", "recall", "balanced_accuracy")
 
 @dataclass(frozen=True, slots=True)
 class CalibrationOptions:
-    """How to fit thresholds and calibrations.
+    """Options of `fit_thresholds`, which fits the thresholds and the calibration of a detector on labelled data.
 
     Attributes:
         criterion: How to choose the threshold: by the highest "f1" or "balanced_accuracy", by "means" (halfway between
@@ -51,7 +51,8 @@ class CalibrationOptions:
             to fewer than 1000 items, and uses isotonic regression for 1000 or more.
         levels: The levels to fit, out of "response", "span" and "coverage". Default: all levels that the data set
             labels and the detector scores.
-        all_data: Fit on all examples. Otherwise, examples are split by document, and only the validation part is used.
+        all_data: If true, all examples are used. By default, the examples are split by document, and only the
+            validation part is used.
         seed: The random seed of the split, the folds and the bootstrap.
         resamples: How many bootstrap samples to draw for the intervals.
     """
@@ -72,7 +73,9 @@ class CalibrationOptions:
                 raise UnknownNameError("level", level, [each.value for each in Level])
 
     def levels_for(self, detector: Detector) -> list[Level]:
-        """List the levels to fit for `detector`, in the order of `Level`. Coverage includes sources.
+        """List the levels to fit for `detector`, in the order of `Level`.
+
+        If coverage is fitted, the level "source" (spans of the sources to cover) is fitted, too.
 
         Raises:
             InputError: `levels` contains a level that the detector does not score.
@@ -221,7 +224,7 @@ def fit_scale(labels: np.ndarray, scores: Floats, options: CalibrationOptions, *
         labels: Whether each item is hallucinated. *Shape:* (items,)
         scores: The scores or logits. Higher is worse. *Shape:* (items,)
         options: How to fit. Only `criterion` and `calibration` matter here.
-        must_rise: Whether to refuse scores that do not rise with the labels.
+        must_rise: If true, it is an error if hallucinated items do not have higher scores than the others.
 
     Raises:
         UndefinedMetricError: All labels are of one class, the scores do not rise with the labels, or no threshold
@@ -285,7 +288,14 @@ def _cross_fitted(sample: _Sample, options: CalibrationOptions) -> Floats | None
 
 
 def folds_of(documents: np.ndarray, seed: int) -> np.ndarray:
-    """Assign each item to a fold, from 0 to 4, at random. All items of a document get the same fold. *Shape:* (items,)
+    """Assign each item at random to one of five folds (0 to 4) for cross-fitting, all items of a document to the same.
+
+    Args:
+        documents: The name of each item's document. *Shape:* (items,)
+        seed: The random seed.
+
+    Returns:
+        The fold of each item. *Shape:* (items,)
 
     Raises:
         UndefinedMetricError: There are fewer documents than folds.

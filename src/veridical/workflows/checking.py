@@ -136,9 +136,10 @@ def make_case(
     perspectives: Mapping[str, Sources] | None = None,
     id: str = "1",
 ) -> Case:
-    """Make a case from the arguments of `check`.
+    """Build a `Case` from the arguments of `check`.
 
-    A source without an id gets a number as its id. A source in `perspectives` gets the name of its perspective.
+    A source without an id gets a number as its id. The ids of the sources in `perspectives` are made from the names of
+    their perspectives.
     """
     for name, text in (("response", response), ("question", question)):
         if not isinstance(text, str | None):
@@ -208,7 +209,7 @@ def check_cases(
 
 
 def check_thresholds(threshold: float | Mapping[str, float] | None, flag_over: float | None) -> None:
-    """Check that the thresholds are in range.
+    """Validate the arguments `threshold` and `flag_over` of `check` before any case is judged.
 
     Raises:
         InputError: A threshold lies outside [0, 1] or belongs to no level, or `flag_over` lies outside [0, 1).
@@ -227,12 +228,12 @@ def decide_batch(
     flag_over: float | None = None,
     explain: bool = False,
 ) -> list[tuple[Checked, Maps]]:
-    """Apply thresholds to the judgements of each case. Return the result of each case with its salience maps.
+    """Apply the thresholds to judged cases. Return, for each case, its result and its salience maps.
 
     Args:
         cases: The cases that were judged.
         detectors: The detectors that judged the cases.
-        columns: One list for each detector, with its judgement and salience map of each case.
+        columns: One list for each detector, with a pair (judgement, salience map or None) for each case.
         threshold: As in `check`.
         flag_over: As in `check`.
         explain: As in `check`.

@@ -22,13 +22,14 @@ from veridical.workflows.calibration import folds_of
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledScores:
-    """Scores with their labels.
+    """A sample of scored and labelled items. An item is a sentence that a person decided about, for example.
 
     Attributes:
-        labels: Whether each item is wrong. *Shape:* (items,)
+        labels: True for each item that is wrong. *Shape:* (items,)
         scores: The detector's scores, in [0, 1]. *Shape:* (items,)
-        weights: How many items each item of the sample stands for, above 0. *Shape:* (items,)
-        documents: The name of each item's document. *Shape:* (items,)
+        weights: How many items of the population each sampled item represents, above 0 (the inverse of its probability
+            of being sampled). *Shape:* (items,)
+        documents: The name of each item's document. Items of one document get into the same fold. *Shape:* (items,)
     """
 
     labels: Bools
@@ -39,9 +40,15 @@ class LabelledScores:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """A metric before and after a fit, and the improvement with its 95% interval (paired bootstrap over documents).
+    """The improvement of a metric by a fit, with its 95% interval (paired bootstrap over documents).
 
-    A positive `gain` is always an improvement, even for metrics for which lower is better.
+    Attributes:
+        metric: The name of the metric, such as "balanced accuracy" or "Brier score".
+        before: The value without the fit.
+        after: The cross-fitted value with the fit.
+        gain: The improvement. It is positive if the fit is better, even for metrics for which lower is better.
+        low: The lower end of the interval of `gain`.
+        high: The upper end of the interval of `gain`.
     """
 
     metric: str
@@ -53,19 +60,20 @@ class Gain:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the whole interval is above zero."""
+        """True if the whole interval is above 0, so that the improvement is hardly due to chance."""
         return self.low > 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Recalibration:
-    """The gains of a new fit, and the part of the fit that is worth keeping.
+    """The result of `recalibrate`: what each part of a new fit gains, and the parts that are worth keeping.
 
     Attributes:
-        threshold: The balanced accuracy with the present threshold and with the fitted threshold.
-        probabilities: The Brier score of the present scores and of the calibrated scores. None if you did not ask for
-            it, or if wrong items do not have higher scores.
-        scale: The fitted threshold, the fitted probabilities, or both: whatever is clearly better. None if neither is.
+        threshold: The gain in balanced accuracy by the fitted threshold.
+        probabilities: The gain in the Brier score by calibrating the scores. None if you did not ask for it, or if
+            wrong items do not have higher scores.
+        scale: The fitted threshold, the fitted calibration, or both: the parts whose gain is clear
+            (`Gain.is_clear`). None if neither is.
     """
 
     threshold: Gain
@@ -81,7 +89,8 @@ def recalibrate(
     Args:
         sample: The labelled scores.
         threshold: The present threshold, in [0, 1].
-        probabilities: Whether the scores are probabilities of the labels, so that they can be calibrated.
+        probabilities: If true, also calibrate the scores to probabilities. Set it to False if a score is not about the
+            labelled item as a whole, such as the highest score of a word in a labelled sentence.
         seed: The random seed of folds and bootstrap.
 
     Raises:

@@ -1,8 +1,9 @@
-"""Write the results of a batch to a folder. If a run is killed, a new run can complete its folder.
+"""Write the results of a batch job to a folder, and resume a job whose process was killed.
 
-Rows are judged in portions, called shards. `manifest.json` describes the job. It is written once, and a folder with the
-manifest of another job is refused. `shards.jsonl` gets one line for each shard, as soon as all files and failed rows of
-the shard are on disk. Results without such a line come from a killed run, so their shard is judged again.
+A job is a set of input files with the detectors and options to judge them. `manifest.json` describes the job. It is
+written once, and a folder with the manifest of another job is rejected. Rows are judged in portions, called shards.
+`shards.jsonl` gets one line for each shard, as soon as all files and failed rows of the shard are on disk. Results
+without such a line come from a killed process, so their shard is judged again.
 """
 
 from __future__ import annotations
@@ -35,7 +36,15 @@ _TEMPORARY = re.compile(
 
 
 class BatchFolder:
-    """Writes the folder of one job. `shards` lists the finished shards."""
+    """Writes the results of a batch job to its folder, shard by shard. A shard is a portion of the input rows.
+
+    Use `open`, which locks the folder.
+
+    Attributes:
+        path: The folder.
+        manifest: The description of the job: input, options, detectors and version.
+        shards: The finished shards, in order.
+    """
 
     def __init__(self, path: Path, manifest: BatchManifest) -> None:
         self.path = path
@@ -44,13 +53,16 @@ class BatchFolder:
 
     @property
     def done(self) -> int:
-        """How many rows the finished shards have."""
+        """The number of rows in the finished shards."""
         return self.shards[-1].first + self.shards[-1].rows if self.shards else 0
 
     @classmethod
     @contextmanager
     def open(cls, path: Path, job: BatchManifest) -> Iterator[BatchFolder]:
-        """Open the folder at `path` for `job`, and lock it against other processes while the block runs.
+        """Open the folder at `path` for a job, as a context manager that locks it against other processes.
+
+        If an earlier process was killed in the middle of the same job, its finished shards are kept, and the remains of
+        an unfinished shard are removed.
 
         Raises:
             InputError: `path` is not a folder, or the folder contains other files, a symbolic link, or the results of
@@ -80,7 +92,7 @@ class BatchFolder:
             yield folder
 
     def add(self, shard: ShardRange, texts: ShardTexts) -> None:
-        """Write the results of the next shard, which is finished when this function returns."""
+        """Write the results of the next shard. The shard is on disk and finished when this function returns."""
         number = len(self.shards)
         results, scores = f"results-{number:05}.jsonl", f"scores-{number:05}.jsonl"
         write_whole(self.path / results, texts.results, follow_link=False)
@@ -159,7 +171,7 @@ def _earlier_job(path: Path, job: BatchManifest) -> BatchManifest | None:
 
 
 def read_manifest(path: Path) -> BatchManifest | None:
-    """Read the manifest in a folder of results. Return None if the folder has no manifest.
+    """Load the manifest (the description of the batch job) from a folder of results. Return None if there is none.
 
     Raises:
         InputError: The file `manifest.json` is not the manifest of a batch.
@@ -177,7 +189,11 @@ def read_manifest(path: Path) -> BatchManifest | None:
 
 
 def read_shards(path: Path) -> list[JudgedShard]:
-    """Read the finished shards in a folder of results, up to the first line that is incomplete or wrong."""
+    """Load the list of finished shards (portions of the rows) from a folder of results.
+
+    The list ends before the first line of `shards.jsonl` that is incomplete or not valid, as a killed process may leave
+    one.
+    """
     file = path / SHARDS
     shards: list[JudgedShard] = []
     for line in read_bytes(file).splitlines(keepends=True) if file.is_file() else ():

@@ -19,7 +19,13 @@ SHARD_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """An input file at the start of the run, with the SHA-256 hash of its bytes and its number of rows."""
+    """The state of an input file at the start of a batch job, from which a later run detects changes.
+
+    Attributes:
+        path: The path of the file.
+        sha256: The SHA-256 hash of its bytes, in hexadecimal digits.
+        rows: The number of its rows.
+    """
 
     path: str
     sha256: str
@@ -28,9 +34,12 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class InputRow:
-    """One row of the input.
+    """One row of the input of a batch job, which is parsed as a case when `case` is called.
 
-    Rows are numbered from 1 over all files (`number`). `reader` is the reader of the file that contains the row.
+    Attributes:
+        number: The number of the row, from 1 over all files.
+        reader: The reader of the file that contains the row.
+        row: The row as the reader yields it.
     """
 
     number: int
@@ -38,7 +47,7 @@ class InputRow:
     row: SourceRow
 
     def case(self) -> tuple[Case, str | None]:
-        """Parse the row as a case. Return the case and the group of the row, or None if the row has no group.
+        """Parse the row as a case. Return the case and the row's group, such as a system (None without a group).
 
         Raises:
             DataError: The row contains no case.
@@ -46,9 +55,10 @@ class InputRow:
         return self.reader.case(self.row, str(self.number))
 
     def text(self) -> str | None:
-        """Return the row as text, or None for a row of a table that could not be read.
+        """Return the row as one JSON text, for the file of failed rows.
 
-        A row of a JSON file is returned as it stands in the file. A row of a table is converted to JSON.
+        A row of a JSON file is returned exactly as in the file. A row of a table is converted to JSON, or None if the
+        row could not be parsed.
         """
         if self.row.text is not None or isinstance(self.row.content, DataError):
             return self.row.text
@@ -57,7 +67,12 @@ class InputRow:
 
 @dataclass(frozen=True, slots=True)
 class ShardRange:
-    """A range of rows that are judged and stored together: `rows` rows, starting at index `first` (from 0)."""
+    """A shard: a range of input rows that are judged and stored together.
+
+    Attributes:
+        first: The index of the first row, from 0 over all files.
+        rows: The number of rows.
+    """
 
     first: int
     rows: int
@@ -85,7 +100,10 @@ def input_paths(given: Sequence[Path]) -> list[Path]:
 
 
 class Unchanged:
-    """Detects whether files change during a run, by their size and modification time."""
+    """Detects whether input files change during a batch job, by their size and modification time.
+
+    Create it before the files are read, and call `check` before results are stored.
+    """
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._states = {path: _state(path) for path in paths}
@@ -114,10 +132,10 @@ def _state(path: Path) -> tuple[int, int] | None:
 def plan(
     paths: Sequence[Path], form: RowForm, shard_rows: int, remark: Callable[[str], None] = lambda line: None
 ) -> tuple[list[InputFile], list[ShardRange]]:
-    """Read the whole input once, hash the files and count their rows, and divide the rows into shards.
+    """Prepare a batch job: read all input files once, hash them, count their rows, and divide the rows into shards.
 
     A shard ends after `shard_rows` rows or `SHARD_BYTES` characters, whichever comes first. `remark` is called with a
-    line for each column layout that was recognised, and for each kind of content that was left out.
+    line for each column layout that was recognised, and for each kind of content that is ignored.
 
     Raises:
         DataError: A table lacks a named column or has no row with texts, or the files have no rows.
@@ -156,7 +174,10 @@ def plan(
 
 
 class BatchReader:
-    """Reads ranges of rows. Reading on from the end of the previous range is fast.
+    """Reads ranges of rows from the input files of a batch job.
+
+    Reading is sequential, so it is fast to continue at the end of the previous range or later. For an earlier row, the
+    file is read again from its beginning.
 
     Args:
         files: The files to read, with their correct numbers of rows.
@@ -171,7 +192,7 @@ class BatchReader:
         self._begun = False
 
     def read(self, first: int, count: int) -> Iterator[InputRow]:
-        """Skip the first `first` rows, and yield the next `count` rows.
+        """Yield `count` rows, starting at the index `first` (from 0 over all files).
 
         Raises:
             DataError: The files have fewer rows than before.

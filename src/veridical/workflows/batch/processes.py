@@ -21,14 +21,14 @@ _AHEAD = 4  # shards per worker that may be handed out while the oldest one is n
 
 
 def in_processes(shards: Sequence[ShardRange], work: WorkerSettings, workers: int) -> Iterator[ShardTexts]:
-    """Judge shards in worker processes, and yield the lines to write for each shard, in order.
+    """Judge shards (ranges of rows) in worker processes, and yield the lines to write for each shard, in order.
 
     Each worker loads the detectors once. Each worker also has a pipe of its own, which closes if the worker is killed,
     even halfway through a result. (With the shared queue of a `ProcessPoolExecutor`, the parent would wait forever for
     the other half.)
 
     Raises:
-        CannotJudgeError: A worker ended.
+        CannotJudgeError: A worker process ended, for example because it was killed or out of memory.
     """
     context = multiprocessing.get_context("spawn")
     pipes: list[Connection] = []

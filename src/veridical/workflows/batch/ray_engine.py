@@ -18,7 +18,10 @@ from veridical.workflows.batch.worker import ShardTexts, WorkerSettings, shard_t
 
 
 class ShardActor:
-    """Judges shards. Ray makes one actor per worker."""
+    """Judges shards (ranges of rows) in a worker process of Ray. Ray creates one instance per worker.
+
+    The instance loads the detectors once, and is then called with one shard after another.
+    """
 
     def __init__(self, work: WorkerSettings) -> None:
         self.work = work
@@ -26,7 +29,10 @@ class ShardActor:
         self.detectors = work.load()
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Judge the shard that `row` describes, and return the lines to write."""
+        """Judge the shard with the fields `first` and `rows` of `row`. Return `first` and the fields of `ShardTexts`.
+
+        This is called by Ray.
+        """
         shard = ShardRange(int(row["first"]), int(row["rows"]))
         texts = shard_texts(self.reader, shard, self.detectors, self.work)
         return {
@@ -45,7 +51,7 @@ def on_ray(
 
     Args:
         shards: The shards to judge.
-        work: What the actors read, and how they judge it.
+        work: The input files, detectors and options, which are sent to the actors.
         workers: How many actors to start.
         address: The Ray cluster, as "auto" or HOST:PORT. Default: $RAY_ADDRESS, or a new cluster on this machine.
 

@@ -11,9 +11,19 @@ from veridical.workflows.batch.inputs import InputFile
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """The options that change the results, apart from the input and the detectors.
+    """Settings of a batch job that affect its results. (So do input and detectors, which `BatchManifest` has itself.)
 
-    `thresholds` maps each level, or "all", to its threshold.
+    A job can only be resumed with the same options.
+
+    Attributes:
+        columns: The columns to read from each row.
+        shard_rows: The largest number of rows in a shard (a portion of the input that is judged and stored together).
+        max_bytes: The largest number of characters in a JSON line or a cell.
+        thresholds: The thresholds by level, such as {"span": 0.4}, or {"all": 0.4} for one threshold at all levels.
+            None for the detectors' own thresholds.
+        explain: If true, flagged findings are explained by the closest passages.
+        encoding: The encoding of text files without a byte-order mark.
+        delimiter: The delimiter of text tables. None if it is detected.
     """
 
     columns: Columns
@@ -27,7 +37,13 @@ class BatchOptions:
 
 @dataclass(frozen=True, slots=True)
 class UsedDetector:
-    """A detector's name, and a hash of all that its scores depend on (`records.detector.fingerprint_of`)."""
+    """Identifies a detector that judged a batch.
+
+    Attributes:
+        name: The name of the detector.
+        fingerprint: A hash of everything that its scores depend on, such as weights and options
+            (`records.detector.fingerprint_of`).
+    """
 
     name: str
     fingerprint: str
@@ -35,17 +51,17 @@ class UsedDetector:
 
 @dataclass(frozen=True, slots=True)
 class JudgedShard:
-    """A finished shard, as one line of `shards.jsonl`.
+    """A finished shard (a portion of the rows), as one line of `shards.jsonl`.
 
     Attributes:
-        results: The file of result documents ("check"), in the order of the rows.
+        results: The file with the results of the rows as JSON documents ("check"), in the order of the rows.
         results_sha256: The SHA-256 hash of that file.
         scores: The file with the scores of the rows ("batch_row"), in the same order.
         scores_sha256: The SHA-256 hash of that file.
-        first: How many rows come before the shard.
-        rows: How many rows the shard has, including rows that failed.
-        failed: How many rows of the shard could not be read or judged.
-        failed_bytes: The size of `failed.jsonl` in bytes, including the failed rows of this shard.
+        first: The index of the shard's first row, from 0 over all inputs.
+        rows: The number of rows, including rows that failed.
+        failed: The number of rows of the shard that could not be read or judged.
+        failed_bytes: The size of `failed.jsonl` in bytes after the failed rows of this shard were appended.
         failed_sha256: The SHA-256 hash of the bytes that this shard added to `failed.jsonl`.
     """
 
@@ -62,7 +78,15 @@ class JudgedShard:
 
 @dataclass(frozen=True, slots=True)
 class BatchManifest:
-    """Describes a folder of results in `manifest.json`: input, options, detectors and version."""
+    """Describes a batch job. It is stored as `manifest.json` in the folder of results, so that the job can be resumed.
+
+    Attributes:
+        inputs: The input files with their hashes.
+        options: The settings that affect the results.
+        detectors: The detectors with their fingerprints.
+        versions: The version of Veridical, as {"veridical": VERSION}.
+        rows: The number of rows in all input files.
+    """
 
     inputs: tuple[InputFile, ...]
     options: BatchOptions
@@ -73,7 +97,7 @@ class BatchManifest:
 
 @dataclass(frozen=True, slots=True)
 class JudgedRow:
-    """The scores of one row.
+    """The scores of one judged row, as one line of a file `scores-*.jsonl`.
 
     Attributes:
         row: The number of the row, from 1 over all inputs.
@@ -82,10 +106,10 @@ class JudgedRow:
         group: The group of the row. None if the row has no group.
         hallucination: The highest response-level score among the detectors. None if there is no such score.
         omission: The highest omission score among the detectors. None if there is no such score.
-        hallucinated: Whether anything in the response was flagged. None if nothing in the response was judged.
-        omitted: Whether anything was flagged as omitted. None if no detector judged coverage.
-        flagged: How many spans of the response were flagged.
-        left_out: How many spans of sources were flagged as omitted.
+        hallucinated: True if the response or a span of it is flagged. None if nothing in the response was judged.
+        omitted: True if an omission is flagged. None if no detector judged coverage.
+        flagged: The number of flagged spans of the response.
+        left_out: The number of spans of sources that are flagged as omitted.
         kinds: The kinds of error of the flagged spans, each listed once.
     """
 
@@ -124,7 +148,13 @@ class FailedRow:
 
 
 def judged_row(row: int, group: str | None, checked: Checked) -> JudgedRow:
-    """Summarise the result of a check as the scores of row number `row` (from 1)."""
+    """Summarise the result of a check as a `JudgedRow`, with the highest scores and the numbers of flagged spans.
+
+    Args:
+        row: The number of the row, from 1.
+        group: The group of the row. None if the row has no group.
+        checked: The result of the check.
+    """
     judged_response = judged_coverage = hallucinated = omitted = False
     kinds: set[str] = set()
     for judgement, decision in zip(checked.judgements, checked.decisions, strict=True):

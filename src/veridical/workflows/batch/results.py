@@ -14,7 +14,7 @@ _HINT = "a folder that `veridical batch` wrote, or the output of `veridical chec
 
 
 def read_results(path: Path) -> Iterator[Checked]:
-    """Read the results in a folder or a JSON Lines file one by one.
+    """Load the results of checks one by one, from a folder that `veridical batch` wrote, or from a JSON Lines file.
 
     Raises:
         DataError: The folder contains no results or an unfinished batch, or a line is not a result.

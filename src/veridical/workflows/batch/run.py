@@ -46,14 +46,15 @@ class BatchSettings:
         explain: As in `veridical.check`.
         encoding: The encoding of text files without a byte-order mark.
         delimiter: The delimiter of text tables. Default: it is detected.
-        shard_rows: How many rows a shard may have. A killed run loses at most one shard per worker.
-        max_bytes: The most characters that a JSON line or a cell may have. A row that exceeds this limit fails.
+        shard_rows: The largest number of rows in a shard, which is judged and stored as a unit. A killed run loses at
+            most one shard per worker.
+        max_bytes: The largest number of characters in a JSON line or a cell. A row that exceeds this limit fails.
         workers: How many processes judge in parallel, each with its own copy of the detectors.
         engine: "local", or "ray" for Ray Data.
         address: The Ray cluster, as "auto" or HOST:PORT. Default: $RAY_ADDRESS, or a cluster on this machine.
         connection: How detectors reach their chat model. Only for a single process.
         progress: Called with the number of finished rows and the number of all rows.
-        remark: Called with each remark, about recognised columns or about content that was left out.
+        remark: Called with each remark about columns that were recognised, or about content that is ignored.
     """
 
     inputs: Sequence[Path]
@@ -89,12 +90,12 @@ class BatchSettings:
 
     @property
     def in_process(self) -> bool:
-        """Whether this process itself judges the rows."""
+        """True if the rows are judged in the calling process: by the engine "local" with one worker."""
         return self.engine == "local" and self.workers == 1
 
 
 def run_batch(settings: BatchSettings) -> BatchReport:
-    """Judge the rows that are not yet in the folder of results, and complete the folder.
+    """Run a batch job: judge the rows that are not yet in the folder of results, and complete the folder.
 
     For the same input, options and detectors, the files are identical byte for byte. This holds for every engine, and
     even if the run was killed and continued.
@@ -135,9 +136,10 @@ def run_batch(settings: BatchSettings) -> BatchReport:
 
 
 def dry_run(settings: BatchSettings) -> Iterator[ShardTexts]:
-    """Judge shard after shard without writing anything, and return an iterator over what would be written.
+    """Judge the rows of a batch job without writing anything, usually to count the calls to a chat model.
 
-    With the connection of a dry run, the calls to a chat model are counted instead of made.
+    With a connection in dry-run mode, calls are only counted, and nothing is sent. The calls are counted while you
+    consume the returned iterator, which yields what would be written for each shard.
     """
     detectors = load_detectors(settings)
     work, shards = _plan(settings, input_paths(settings.inputs))
@@ -160,9 +162,12 @@ def _plan(settings: BatchSettings, paths: Sequence[Path]) -> tuple[WorkerSetting
 
 
 def load_detectors(settings: BatchSettings) -> list[Detector]:
-    """Load the detectors, and try each on a tiny case, so that errors appear before anything is written.
+    """Load the detectors of a batch job, and judge a tiny case with each, so that errors appear before the job begins.
 
-    Detectors that need a chat model are not tried.
+    Detectors that need a chat model do not judge this case, because calls may cost money.
+
+    Raises:
+        InputError: Several processes are to judge, but a detector is an object or needs a chat model.
     """
     from veridical.detectors import load_detector
 

@@ -33,18 +33,18 @@ _FAILURES = 10
 
 @dataclass(frozen=True, slots=True)
 class GroupShares:
-    """The results for one group of rows, or for all rows together.
+    """Summary of one group of rows, such as all answers of one system, or of all rows together.
 
     Attributes:
         group: The group's name. None for all rows together.
-        rows: How many rows were judged.
-        flagged: How many rows have at least one flag, on the response or on its coverage.
-        unjudged: How many rows could not be judged completely.
+        rows: The number of judged rows.
+        flagged: The number of rows with the outcome "flagged", for the response or for its coverage.
+        unjudged: The number of rows that could not be judged completely.
         hallucinated: Of the rows whose response was judged, the proportion with a flagged response.
         omitted: Of the rows whose coverage was judged, the proportion with a flagged omission.
         mean_hallucination: The mean response-level score. None if no row has such a score.
         mean_omission: The mean omission score. None if no row has such a score.
-        no_claim: How many rows have a response that makes no claim.
+        no_claim: The number of rows whose response makes no claim.
     """
 
     group: str | None
@@ -60,7 +60,13 @@ class GroupShares:
 
 @dataclass(frozen=True, slots=True)
 class WorstRow:
-    """A row with a high score, and where its result is: the file, and the line from 1."""
+    """A flagged row with one of the highest scores, which a report shows in full.
+
+    Attributes:
+        scores: The scores of the row.
+        file: The name of the file in the folder of results that contains the row's result.
+        line: The line of the result in this file, from 1.
+    """
 
     scores: JudgedRow
     file: str
@@ -69,23 +75,23 @@ class WorstRow:
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """Describes a finished batch as a whole, as stored in `report.json`.
+    """The summary of a finished batch, as stored in `report.json`.
 
     Attributes:
         inputs: The input files.
         detectors: The names of the detectors.
-        rows: How many rows there are in all.
-        failed: How many rows could not be read or judged.
-        total: The results of all judged rows.
-        groups: The results by group, largest groups first.
-        other_groups: How many judged rows are in groups that came after the first thousand groups.
-        scores: How many response-level scores lie in each twentieth of [0, 1].
-        omission_scores: How many omission scores lie in each twentieth of [0, 1].
+        rows: The number of input rows, including rows that failed.
+        failed: The number of rows that could not be read or judged.
+        total: The summary of all judged rows.
+        groups: The summary of each group, largest groups first.
+        other_groups: The number of judged rows whose group is not in `groups`, which has at most a thousand groups.
+        scores: A histogram of the response-level scores: their number in each twentieth of [0, 1].
+        omission_scores: A histogram of the omission scores: their number in each twentieth of [0, 1].
         worst: The flagged rows with the highest hallucination scores.
         worst_omitted: The flagged rows with the highest omission scores.
         failures: The first rows that failed, without their content.
-        repeated_ids: How many judged rows repeat the id of an earlier row. None if there are too many rows to count.
-        kinds: How many rows have each kind of error, most frequent first.
+        repeated_ids: The number of judged rows with the id of an earlier row. None if there are too many rows to count.
+        kinds: The number of rows with each kind of error, such as "value" or "name", most frequent first.
         level: The confidence level of the intervals (Wilson 1927), which assume that rows are independent.
     """
 
@@ -145,7 +151,7 @@ class _Sums:
 
 
 def summarise(folder: Path, manifest: BatchManifest, shards: Sequence[JudgedShard]) -> BatchReport:
-    """Summarise the finished shards in `folder`.
+    """Summarise a finished batch from the score files of its shards in `folder`.
 
     Memory grows with the number of groups, up to a thousand, and with the number of ids, up to ten million of 8 bytes
     each.

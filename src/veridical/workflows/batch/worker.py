@@ -28,7 +28,15 @@ ABOUT_A_ROW = (
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """The input and the judging settings of a worker process. They can be pickled, because `detectors` are specs."""
+    """What a worker process needs to judge its part of a batch. It can be pickled, to be sent to the process.
+
+    Attributes:
+        files: The input files.
+        form: How to parse the rows.
+        detectors: The specs of the detectors, which each process loads for itself.
+        threshold: As in `veridical.check`.
+        explain: As in `veridical.check`.
+    """
 
     files: tuple[InputFile, ...]
     form: RowForm
@@ -49,9 +57,13 @@ class WorkerSettings:
 
 @dataclass(frozen=True, slots=True)
 class ShardTexts:
-    """The lines to write for a judged shard, in UTF-8: `results`, `scores` and `failed` rows.
+    """The output for a judged shard (a portion of the rows), as JSON Lines in UTF-8.
 
-    `failures` counts the failed rows.
+    Attributes:
+        results: The results of the judged rows, for a file `results-*.jsonl`.
+        scores: The scores of the judged rows, for a file `scores-*.jsonl`.
+        failed: The rows that could not be read or judged, for `failed.jsonl`.
+        failures: The number of failed rows.
     """
 
     results: bytes
@@ -67,7 +79,7 @@ def shard_texts(
     work: WorkerSettings,
     progress: Callable[[int], None] = lambda rows: None,
 ) -> ShardTexts:
-    """Judge one shard. Every row ends up either in the results or among the failed rows.
+    """Judge the rows of one shard. Every row ends up either in the results or among the failed rows.
 
     Args:
         reader: The reader of the input.
@@ -107,7 +119,7 @@ def shard_texts(
 
 
 def batches(cases: Sequence[Case]) -> Iterator[list[int]]:
-    """Divide cases into batches of limited size, and yield the indices of each batch.
+    """Divide cases into batches of limited size, and yield the indices of the cases in each batch.
 
     Cases of similar length are put together, which helps detectors that pad their input.
     """
@@ -131,10 +143,11 @@ def check_each(
     *,
     explain: bool = False,
 ) -> list[Checked | str]:
-    """Check each case, and return its result, or the reason why its check failed.
+    """Check cases, and return for each case its result, or the reason (a text) why its check failed.
 
-    If a case fails with an error in `ABOUT_A_ROW`, the other cases are still checked. Any other error is raised. If
-    there are `STOP_AFTER` or more cases and all of them fail, the error is raised, too.
+    A case fails if a detector raises one of the errors in `ABOUT_A_ROW` for it. The other cases are still checked. Any
+    other error, such as a full disk, is raised. An error is also raised if there are `STOP_AFTER` or more cases and all
+    of them fail, because then the cases are not the cause.
     """
     try:
         return list(check_cases(cases, detectors, threshold=threshold, explain=explain))

@@ -1,4 +1,4 @@
-"""Tell whether the passages of a case answer its question, and whether they contradict a sentence.
+"""Estimate whether the passages (sources) of a case answer its question, and whether they contradict its response.
 
 By default, the default detector decides this offline. If you pass a chat model, the model decides, and the detector
 steps in only if the model does not answer.
@@ -23,10 +23,13 @@ _LEAST_MASS = 0.5  # least probability of Yes and No together
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A probability in [0, 1].
+    """The estimate of a `Reader` for one case.
 
-    If a chat model was asked and did not answer, the probability comes from the default detector, and `problem` says
-    why. Otherwise, `problem` is None.
+    Attributes:
+        probability: The probability in [0, 1] that the passages answer the question, or that they contradict the
+            response.
+        problem: Why the chat model gave no usable answer, so that the default detector made the estimate instead. None
+            if the chat model answered or was not asked.
     """
 
     probability: float
@@ -34,9 +37,9 @@ class Reading:
 
 
 class Reader(Protocol):
-    """Estimates whether passages answer a question, and whether they contradict a response.
+    """Estimates whether the passages of a case answer its question, and whether they contradict its response.
 
-    Both methods return one reading per case, in order.
+    Both methods return one estimate (`Reading`) per case, in order.
     """
 
     def answered(self, cases: Sequence[Case]) -> list[Reading]:
@@ -47,13 +50,17 @@ class Reader(Protocol):
         ...
 
     def contradicted(self, cases: Sequence[Case]) -> list[Reading]:
-        """Estimate the probability that the sources of each case contradict its response, given that it is wrong."""
+        """Estimate, for each case, the probability that its sources contradict its response.
+
+        The response is one flagged sentence. The probability assumes that it is wrong: it is contradicted, or the
+        sources say nothing about it.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DetectorReader:
-    """Compares passages with questions and responses, using the default detector."""
+    """A `Reader` that works offline, with the encoder of the default detector."""
 
     detector: Default
 
@@ -76,13 +83,19 @@ class DetectorReader:
         ]
 
     def contradicted(self, cases: Sequence[Case]) -> list[Reading]:
-        """Return, for each case, the highest probability that the sources contradict a sentence of the response."""
+        """Estimate, for each case, the probability that its sources contradict its response, given that it is wrong.
+
+        If the response has several sentences, the highest probability of a sentence is used.
+        """
         return [Reading(max((p for _, p in of_case), default=0.0)) for of_case in self.detector.contradicted(cases)]
 
 
 @dataclass(frozen=True, slots=True)
 class ChatReader:
-    """Asks a chat model one question for each case. The result is the model's probability of the word Yes."""
+    """A `Reader` that asks a chat model one yes-or-no question for each case, and uses its probability of "Yes".
+
+    If the model does not answer, the reader `offline` makes the estimate.
+    """
 
     model: ChatModel
     offline: Reader

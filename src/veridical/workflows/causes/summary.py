@@ -23,7 +23,14 @@ TO_MEND = {
 
 @dataclass(frozen=True, slots=True)
 class CauseShare:
-    """The number of cases with one of `causes`, and their proportion of all cases. `mend` names the part to fix."""
+    """How many cases of a run failed for one cause, or for any cause in the same part of the system.
+
+    Attributes:
+        mend: The part of the system to fix: a key of `TO_MEND`, such as "retriever".
+        causes: The causes that are counted.
+        cases: The number of cases with one of these causes.
+        share: The proportion of all cases, with its interval.
+    """
 
     mend: str
     causes: tuple[CauseKind, ...]
@@ -36,8 +43,8 @@ class CauseReport:
     """How often each cause of failure occurred in a run, and which part of the system to fix.
 
     Attributes:
-        cases: How many cases there are.
-        failed: How many further rows could not be read or judged. These rows do not count in any proportion.
+        cases: The number of cases in the run.
+        failed: The number of further rows, which could not be read or judged. They do not count in any proportion.
         to_mend: The number and proportion of cases for each part of the system to fix, such as the retriever.
         causes: The number and proportion of cases for each cause that occurs.
         level: The confidence level of the Wilson intervals (1927), in (0, 1), which assume that cases are independent.
@@ -51,7 +58,7 @@ class CauseReport:
 
 
 def summarise_causes(causes: Iterable[Cause | None], *, failed: int = 0) -> CauseReport:
-    """Count how often each cause occurs. None counts as "not judged".
+    """Count how often each cause occurs in a run. Pass one cause per case. None counts as "not judged".
 
     >>> report = summarise_causes([Cause(CauseKind.ADDED, ""), Cause(CauseKind.NONE, ""), None])
     >>> [(share.mend, share.cases) for share in report.to_mend]

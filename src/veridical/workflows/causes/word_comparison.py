@@ -62,10 +62,10 @@ _LACKS = re.compile(
 
 
 class CaseWords:
-    """Compares the words of a case.
+    """Compares the words of a response and its question with those of the passages (the sources of the case).
 
     The comparison shows which passages the response is based on, which passages answer the question, and where passages
-    contradict each other.
+    contradict each other. Words match by their stems, and numbers and dates by their values.
     """
 
     def __init__(self, case: Case) -> None:
@@ -86,9 +86,10 @@ class CaseWords:
 
     @cached_property
     def relevance(self) -> float:
-        """How well the response's passages fit the question, relative to the passage that fits the question best.
+        """How well the passages behind the response fit the question, relative to the best-fitting passage of the case.
 
-        The result is in [0, 1], and 1 if there is only one passage.
+        The fit is the proportion of the question's words in a passage. The result is in [0, 1], and 1 if there is only
+        one passage. A low value means that the response is about something else than the question.
         """
         if sum(map(bool, self.passage_keys)) < 2:
             return 1.0
@@ -99,12 +100,12 @@ class CaseWords:
         return fit / best if best else 1.0
 
     def closest(self, text: str, most: int = 1) -> tuple[Evidence, ...]:
-        """Find the sentences of passages that are closest to `text`, best first, at most `most` of them."""
+        """Find the sentences of the passages that share most words with `text`, best first, at most `most` of them."""
         words = [word for s in index_of((text,)).sentences for word in self.index.weighted(s)]
         return tuple(self.evidence(i, round(weight, 4)) for i, weight in self.index.closest(words, most))
 
     def evidence(self, i: int, weight: float = 1.0) -> Evidence:
-        """Wrap sentence `i` of the passages as evidence."""
+        """Return the sentence with the index `i` (counted over all passages) as evidence."""
         sentence = self.index.sentences[i]
         return Evidence(self.case.sources[sentence.text_i].id, sentence.span, weight)
 
@@ -144,13 +145,16 @@ class CaseWords:
         return list(best.values())
 
     def stitched(self, spans: Sequence[Span]) -> tuple[Evidence, Evidence] | None:
-        """Find a response sentence that mixes two passages: its flagged words are in one, its other words in another.
+        """Find a response sentence that mixes two passages: it resembles one, but its flagged words are from another.
 
-        At least one flagged word must be a value or name. Return the passage sentence for the other words and the one
-        for the flagged words, or None if no response sentence mixes passages.
+        At least one flagged word must be part of a value or name.
 
         Args:
             spans: The flagged spans, sorted and without overlaps.
+
+        Returns:
+            The passage sentence closest to the unflagged words, and the one that contains a flagged word. None if no
+            response sentence mixes passages.
         """
         for sentence in self.response:
             words = self.index.weighted(sentence)

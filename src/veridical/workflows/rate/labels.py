@@ -31,10 +31,11 @@ _HINT = "a column (or key) wrong with yes, no, or nothing for no label, and the 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The labels of a run.
+    """The labels that people gave to the answers of a run.
 
-    `wrong` says whether an answer is wrong, by the number of its row. `skipped` counts the labels that were left out,
-    by reason.
+    Attributes:
+        wrong: The label of each labelled answer (True if it is wrong), by the number of the answer's row.
+        skipped: The number of labels that were not used, by reason, such as {"people disagree": 2}.
     """
 
     wrong: Mapping[int, bool]
@@ -52,10 +53,10 @@ class _Label:
 
 
 def read_labels(paths: Sequence[Path], run: Run) -> Labels:
-    """Read the labels in files, and find the rows that they belong to.
+    """Read label files, and match each label to a row of the run.
 
     If a row has several labels, the majority decides. Ties, empty labels, and labels of rows that are not in the run
-    are left out.
+    are skipped and counted.
 
     Args:
         paths: Files that `sheet` wrote and people filled in (.csv, .tsv, .jsonl), exports of Label Studio (JSON,

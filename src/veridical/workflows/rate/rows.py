@@ -35,7 +35,8 @@ class RunRow:
         id: The id of the row's case.
         outcome: The detector's decision.
         score: The detector's score in [0, 1]. None if the row has no score.
-        columns: The values of the columns by which the run is broken down. Missing values are left out.
+        columns: The values by which the results are grouped, by column, such as {"model": "a"}. A column without a
+            value is not in the dict.
         place: The file and the line (from 1) that contain the answer.
     """
 
@@ -49,14 +50,24 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The judged rows of a run in order, and the number of rows that could not be read or judged."""
+    """A run: the answers that a detector judged, without their texts.
+
+    Attributes:
+        name: The path of the folder or file of the run.
+        rows: The judged answers, in order.
+        failed: The number of further rows, which could not be read or judged.
+    """
 
     name: str
     rows: tuple[RunRow, ...]
     failed: int = 0
 
     def answers(self, rows: Iterable[RunRow]) -> dict[int, Mapping[str, str]]:
-        """Read the question, response and sources of `rows` from the files of the run, by the number of the row."""
+        """Load the texts of some rows from the files of the run, so that people can label them.
+
+        The result maps the number of each row to a dict with the keys "question", "response" and "sources". If the file
+        contains no texts, this dict is empty.
+        """
         wanted = {row.place: row.row for row in rows}
         texts: dict[int, Mapping[str, str]] = {}
         for path in sorted({file for file, _ in wanted}):
@@ -67,13 +78,14 @@ class Run:
 
 
 def read_run(path: Path, by: Sequence[str] = ()) -> Run:
-    """Read the rows of a run.
+    """Load the rows of a run, which is a set of answers that a detector judged.
 
     Args:
-        path: A folder of results, or a file.
-        by: Further columns to read. "NAME:day", "NAME:week" and "NAME:month" convert the times in column NAME to days,
-            weeks or months. For a folder, the columns are read from the files that were judged, so these files must
-            still be there, unchanged.
+        path: A folder that `veridical batch` wrote, or a JSON Lines file of results, judgements or rows of another tool
+            with `score` or `flagged`.
+        by: Columns by which results will be grouped, such as "model". "NAME:day", "NAME:week" and "NAME:month" convert
+            the times in the column NAME to days, weeks or months. For a folder, the columns are loaded from the files
+            that were judged, so these files must still exist, unchanged.
 
     Raises:
         InputError: There are no rows, a column is missing, or a value is not a time.

@@ -71,10 +71,10 @@ def write_sheet(path: Path, run: Run, rows: Sequence[RunRow]) -> None:
 
 
 def cell_of_text(value: Any) -> Any:
-    """Put a quote before a value that a spreadsheet would take for a formula. Return other values as they are."""
+    """Put a quote before a value that a spreadsheet would interpret as a formula. Return other values unchanged."""
     return f"'{value}" if _FORMULA.match(str(value)) else value
 
 
 def text_of_cell(cell: str) -> str:
-    """Remove from the text of a cell the quote that `write_sheet` puts before formulas."""
+    """Undo `cell_of_text`: remove the quote before a text that a spreadsheet would interpret as a formula."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

@@ -42,17 +42,17 @@ MAX_ROUNDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One attempt to revise a response.
+    """One attempt to revise a response: the proposed edits, and whether the edited text was kept.
 
     Attributes:
         edits: The edits, with positions in the text before the attempt.
         text: The text after the edits.
         judgement: The judgement of the new text. None if the new text was not judged.
-        kept: Whether the new text was kept.
+        kept: If true, the new text replaced the old one.
         reason: Why the new text was kept or rejected.
-        critique: The critique that the reviser was given.
+        critique: The criticism of the old text on which the edits are based. "" if there is none.
         notes: Remarks of the reviser, for example about claims that it did not change.
-        usage: The calls and tokens that the reviser used.
+        usage: The calls to chat models and the tokens that the reviser used.
     """
 
     edits: tuple[Edit, ...]
@@ -74,7 +74,7 @@ class Revised:
         revision: The edits and the final text.
         before: The judgement of the original response.
         after: The judgement of the final text. None if the final text was not judged.
-        thresholds: The scores from which a statement counts as unsupported.
+        thresholds: The lowest scores that make a statement count as unsupported, by level.
         rounds: The attempts, in order.
         reason: Why the revision ended.
         usage: The calls and tokens of all language models, including those of the detector.
@@ -107,9 +107,18 @@ class Revised:
 
 @dataclass(slots=True)
 class Progress:
-    """One case between rounds, with its current text and the attempts so far.
+    """The state of one case while `revise` works on it, with its current text and the attempts so far.
 
-    When `reason` is set, the revision has ended.
+    Attributes:
+        case: The case as given.
+        before: The judgement of the original response.
+        thresholds: The lowest scores that make a statement count as unsupported, by level.
+        current: The case with the current text as its response.
+        judgement: The judgement of the current text. None if the text was not judged.
+        edits: All edits that were kept, with positions in the original response.
+        rounds: The attempts so far.
+        usages: The calls and tokens of each step so far.
+        reason: Why the revision has ended. "" while it continues.
     """
 
     case: Case
@@ -123,7 +132,10 @@ class Progress:
     reason: str = ""
 
     def task(self) -> RevisionTask | None:
-        """Make the next task for the reviser. If there is nothing left to revise, set `reason` and return None."""
+        """Make the next task for the reviser: the current text with its supported and unsupported statements.
+
+        If nothing is unsupported, or the text could not be judged, set `reason` and return None.
+        """
         if self.reason or self.judgement is None:
             return None
         statements = statements_of(self.current, self.judgement, self.thresholds)
@@ -137,9 +149,16 @@ class Progress:
         return None
 
     def record(self, draft: Draft, text: str, judgement: Judgement | None, kept: bool, reason: str) -> None:
-        """Record an attempt.
+        """Record the result of an attempt.
 
         If the new text is kept, it becomes the current text. Otherwise, the revision ends with `reason`.
+
+        Args:
+            draft: The edits that the reviser proposed.
+            text: The text after the edits.
+            judgement: The judgement of this text. None if it was not judged.
+            kept: Whether the text is kept.
+            reason: Why it is kept or rejected.
         """
         if kept:
             self.edits = compose(self.case.response, self.edits, draft.edits)
@@ -152,7 +171,7 @@ class Progress:
         self.rounds.append(attempt)
 
     def result(self) -> Revised:
-        """Build the result from the attempts so far."""
+        """Build the result after the last round."""
         reason = self.reason
         if not reason:
             statements = statements_of(self.current, self.judgement, self.thresholds) if self.judgement else []

@@ -27,7 +27,15 @@ _ROUNDING = 1e-9  # scores this close count as equal
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A text before and after edits, both judged."""
+    """A proposed revision: a response before and after edits, with the judgements of both, for `accept` to decide on.
+
+    Attributes:
+        before: The case with the text before the edits.
+        judgement_before: The judgement of this text.
+        edits: The edits, with positions in the text before.
+        after: The case with the edited text.
+        judgement_after: The judgement of the edited text.
+    """
 
     before: Case
     judgement_before: Judgement
@@ -38,9 +46,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """The decision on a candidate, and the tokens and calls that the decision cost.
+    """The decision of `accept` on a proposed revision.
 
-    `problem` says why the candidate is rejected. It is None if the candidate is accepted.
+    Attributes:
+        problem: Why the revision is rejected. None if it is accepted.
+        usage: The calls to chat models and the tokens that the decision cost.
     """
 
     problem: str | None
@@ -48,7 +58,7 @@ class Acceptance:
 
 
 def accept(candidates: Sequence[Candidate], detector: Detector, thresholds: Thresholds) -> list[Acceptance]:
-    """Decide for each candidate whether it is better than the text before.
+    """Decide for each proposed revision whether the edited text is better than the text before, and should be kept.
 
     A better text meets six conditions:
 
@@ -61,7 +71,7 @@ def accept(candidates: Sequence[Candidate], detector: Detector, thresholds: Thre
       (A score that is a product over claims stays 1 as long as one claim is certainly wrong.)
     - Every supported claim is kept. A claim is kept if no edit touches it, if its content words are still there and
       none of them is flagged, or if `detector` finds that the new text supports the claim.
-    - Every source that was covered is still covered: the proportion of its words that are left out stays below the
+    - Every source that was covered is still covered: the proportion of its words that the text omits stays below the
       coverage threshold.
     """
     problems = [_problem(candidate, thresholds) for candidate in candidates]
@@ -190,7 +200,11 @@ def _numbers(value: str) -> set[str]:
 
 
 def shares_left_out(case: Case, judgement: Judgement, thresholds: Thresholds) -> dict[str, float]:
-    """Compute the proportion of content words that are left out, for each source with a flagged omission, by id."""
+    """Compute how much of each source the response omits, as the proportion of the source's content words.
+
+    The result maps the ids of the sources with a flagged omission to proportions in [0, 1]. A content word counts as
+    omitted if it lies in a flagged omission.
+    """
     by_source: dict[str, list[Span]] = {}
     for omission in omitted(judgement, decide(case, judgement, thresholds)):
         by_source.setdefault(omission.source_id, []).append(omission.span)
@@ -204,9 +218,10 @@ def shares_left_out(case: Case, judgement: Judgement, thresholds: Thresholds) ->
 
 
 def left_out(case: Case, judgement: Judgement, thresholds: Thresholds) -> list[Source]:
-    """Find the sources that the response should cover but leaves out.
+    """Find the sources that the response should cover (`must_cover`) but omits.
 
-    A source counts as left out if the proportion of its content words that are left out reaches the coverage threshold.
+    A source counts as omitted if the proportion of its content words in flagged omissions reaches the coverage
+    threshold (`shares_left_out`).
     """
     shares = shares_left_out(case, judgement, thresholds)
     least = max(thresholds.coverage, _ROUNDING)

@@ -51,7 +51,9 @@ class _Critique:
 
 
 class Factored:
-    """Asks `model` for a corrected text, given the critiques of all unsupported claims together (Algorithm 1).
+    """Reviser that criticises each unsupported claim separately, and then asks a chat model for a corrected text.
+
+    This is Algorithm 1 of George and Stuhlmüller 2023. The model gets the critiques of all claims together.
 
     Args:
         model: The chat model that writes the corrected text. If the case has a prompt, the model is asked in a
@@ -60,8 +62,8 @@ class Factored:
             sources that the claim cites, or with all sources (A.3.1). A claim that the critic finds supported is kept.
             Default: the detector's reasons against a claim serve as its critique, and `model` writes a critique if
             there are no reasons.
-        undo_unprompted: Whether to undo edits outside the criticised sentences.
-        suggest: Whether to show `model` the critic's rewording of each claim, too. A.3.2 shows only the critiques.
+        undo_unprompted: If true, edits of the model outside the criticised sentences are undone.
+        suggest: If true, `model` gets the critic's rewording of each claim, too. In A.3.2, it gets only the critiques.
     """
 
     rewrites = True
@@ -130,7 +132,7 @@ class Factored:
 
 
 class SelfCorrection:
-    """Asks `model` for a critique of the whole text (A.4.1), and then for a corrected text (A.5).
+    """Reviser that asks a chat model for a critique of the whole text (A.4.1), and then for a corrected text (A.5).
 
     This is the baseline of George and Stuhlmüller 2023, §4.1. It does not use the detector's findings. The reason of
     every edit is the whole critique.
@@ -239,9 +241,9 @@ _CODE = re.compile(r"\A(`{3,})\w*\n(.*)\n\1\Z", re.DOTALL)
 
 
 def corrected_text(before: str, reply: Reply) -> str | None:
-    r"""Read the text after "Corrected text:" in a model's reply, and put the same white space around it as in `before`.
+    r"""Extract the text after "Corrected text:" from a model's reply, with the surrounding white space of `before`.
 
-    Return None if the reply has no such text, or if the text repeats the fences or instructions of a prompt.
+    Return None if the reply has no such text or was cut off, or if the text repeats fences or instructions of a prompt.
 
     >>> corrected_text("It is red.\n", Reply("Sure.\nCorrected text:\nIt is blue."))
     'It is blue.\n'

@@ -19,7 +19,13 @@ from veridical.workflows.revise.statements import Statement
 
 @dataclass(frozen=True, slots=True)
 class RevisionTask:
-    """A case to revise, with the unsupported and the supported statements of its response."""
+    """The input of a reviser: a case, and the statements of its response.
+
+    Attributes:
+        case: The case with the text to revise.
+        unsupported: The statements that the detector flags.
+        supported: The other statements, which should be kept.
+    """
 
     case: Case
     unsupported: tuple[Statement, ...]
@@ -28,9 +34,14 @@ class RevisionTask:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The edits proposed for a case, and the `critique` that the reviser was given.
+    """The output of a reviser for one task.
 
-    If there are no edits, `problem` says why.
+    Attributes:
+        edits: The proposed edits, with positions in the response of the task.
+        problem: Why there are no edits. None if there are some.
+        critique: The criticism of the text on which the edits are based. "" if there is none.
+        notes: Remarks, for example about claims that were not changed.
+        usage: The calls to chat models and the tokens that the draft cost.
     """
 
     edits: tuple[Edit, ...] = ()
@@ -41,21 +52,27 @@ class Draft:
 
 
 class Reviser(Protocol):
-    """Proposes edits to responses. `rewrites` is False for a reviser that only marks the text."""
+    """Proposes edits that correct the unsupported statements of responses. `revise` calls it once per round.
+
+    Attributes:
+        name: The name of the reviser, such as "delete".
+        rewrites: False if the reviser only marks statements in the text. The marked text is then not judged again.
+    """
 
     name: str
     rewrites: bool
 
     def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
-        """Return one draft per task, in the same order."""
+        """Propose edits. Return one draft per task, in the same order."""
         ...
 
 
 class Delete:
-    """Corrects an unsupported sentence if the sources have the right value, and deletes the sentence otherwise.
+    """Reviser without a model: corrects wrong values in unsupported sentences, or deletes the sentences.
 
-    A sentence that also makes a supported claim is not deleted. If nothing would be left of a response, the response is
-    not changed.
+    A sentence is corrected if the detector's findings have a correction for each flagged part of it. Otherwise, it is
+    deleted, unless it also makes a supported claim. If nothing would be left of a response, the response is not
+    changed.
     """
 
     name = "delete"
@@ -112,7 +129,7 @@ def _with_white_space(text: str, span: Span) -> Span:
 
 
 class Flag:
-    """Adds `mark` after each sentence with an unsupported statement, and changes nothing else."""
+    """Reviser without a model: adds `mark` after each sentence with an unsupported statement, and nothing else."""
 
     name = "flag"
     rewrites = False

@@ -24,7 +24,7 @@ class Statement:
         span: The characters of the response that make the statement.
         text: The claim in its own words, or the sentence.
         score: The hallucination score in [0, 1], where 1 means hallucinated.
-        unsupported: Whether the statement, or some words in it, are flagged (`records.decide`).
+        unsupported: True if the statement or some words in it are flagged (`records.decide`).
         reasons: The reasons that verdicts give against the statement.
         corrections: The spans to replace, each with its new text ("" deletes the span). Together they correct all
             flagged parts of the statement. Empty if a flagged part has no correction.
@@ -50,7 +50,7 @@ def statements_of(case: Case, judgement: Judgement, thresholds: Thresholds | Non
     verdict without a claim (on words, or on a citation) is added to the sentences that it overlaps. If there are no
     verdicts at all, the whole response is a single statement.
 
-    A statement with an unjudged part is left out, unless its score is above 0.
+    A statement is omitted if a part of it was not judged, unless its score is above 0.
 
     >>> case = Case("1", "It rains. It is 9 m tall.")
     >>> [(s.text, s.score) for s in statements_of(case, Judgement("1", "x", verdicts=(Verdict(Span(16, 17), 1.0),)))]
