@@ -4,8 +4,9 @@ The labels come from the gold judgement of the example ("gold"), and the scores 
 prediction"). A gold score of 0.5 or more is positive. `coverage` does the same for sources.
 
 **Only characters that both gold and prediction judged are compared.** If there are no such characters, or if gold or
-prediction has no hallucination scores, the functions return None. The metrics then skip the case and report it as not
-judged.
+prediction is not about hallucination, the functions return None. The metrics then skip the case and report it as not
+judged. A prediction is not about hallucination if it has neither a response score nor verdicts. A gold judgement with
+neither means that the response is not hallucinated, unless it has omission scores.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def response_pair(example: Example, judgement: Judgement) -> tuple[bool, float] 
     Gold may judge only a part of the response, such as one phrase in HaDes. If the prediction then has verdicts, its
     score is the highest verdict that overlaps this part, or 0 if none does.
 
-    Return None if gold or prediction has no hallucination scores, or if they judged no character in common.
+    Return None if gold or prediction is not about hallucination, or if they judged no character in common.
 
     >>> from veridical.records.types import Case
     >>> case = Case("1", "In Rome")
@@ -153,7 +154,7 @@ def as_decided(example: Example, judgement: Judgement, thresholds: Thresholds) -
 
     Metrics of decisions, such as accuracy, use it to measure the decision of `records.decide`, which depends on the
     score of the response and on its verdicts. If gold judged only a part of the response, only the verdicts on that
-    part are used. A judgement without hallucination scores is returned unchanged.
+    part are used. If `response_pair` would return None, the judgement is returned unchanged.
 
     >>> from veridical.records.types import Case, Verdict
     >>> example = Example(Case("1", "In Rome"), Judgement("1", "human:a", hallucination=1.0))

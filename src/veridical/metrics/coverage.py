@@ -2,7 +2,7 @@
 
 Labels come from the gold judgement of the example ("gold"), scores from a detector's judgement ("the prediction"). Only
 sources with `must_cover` are used, and only **characters that both gold and prediction judged**
-(`Judgement.judged_sources`). If there are no such characters, or if gold or prediction has no omission scores, the
+(`Judgement.judged_sources`). If there are no such characters, or if gold or prediction is not about coverage, the
 functions return None. The metrics then skip the case and report it as not judged. A gold score of 0.5 or more is
 positive.
 """
@@ -71,8 +71,8 @@ def source_scores(example: Example, judgement: Judgement) -> tuple[Bools, Floats
     omission in the source, or 0 if there is none. A source is skipped if gold and prediction judged no character of it
     in common.
 
-    Return None if all sources are skipped, or if gold or prediction has an omission score but no spans for it, so that
-    the omitted sources are unknown.
+    Return None if all sources are skipped, or if gold or prediction does not show which sources are omitted, because it
+    has no omissions, no `judged_sources`, and no omission score below 0.5.
 
     >>> from veridical.records.types import Case, Omission, Source, Span
     >>> case = Case("1", "a", (Source("pro", "yes", must_cover=True), Source("con", "no", must_cover=True)))

@@ -180,8 +180,8 @@ def pairs(level: Level, example: Example, judgement: Judgement) -> Floats | None
     At the levels `RESPONSE` and `COVERAGE`, a case has one row. At `SPAN` and `SOURCE`, it has one row for each content
     word of the response, or of the sources with `must_cover`.
 
-    Return None if gold or judgement has no scores at this level. At level `RESPONSE`, also return None if gold judged
-    only a part of the response.
+    Return None if gold and judgement cannot be compared at this level. At level `RESPONSE`, also return None if gold
+    judged only a part of the response.
 
     >>> from veridical.records.types import Case
     >>> example = Example(Case("1", "In Rome"), Judgement("1", "human:a", hallucination=1.0))
