@@ -177,9 +177,9 @@ def render(
         tokenizer: The tokenizer, which only the template "chat" needs.
         pieces: The parts of sources to show, in order, each as (source id, span). Default: all sources in full.
 
-    The template "raw" uses `case.prompt`, and removes from it the parts of sources that are not in `pieces`. Each source
-    is located at its first verbatim match that no other source has taken. `Rendered.notes` name the sources without a
-    match.
+    The template "raw" uses `case.prompt`, and removes from it the parts of sources that are not in `pieces`. Each
+    source is located at its first verbatim match that no other source has taken. `Rendered.notes` name the sources
+    without a match.
 
     Raises:
         InputError: The template is "chat", and the tokenizer has no chat template.

@@ -59,8 +59,9 @@ class EncodedPair:
 def role_probabilities(logits: Floats, roles: Sequence[Role]) -> dict[Role, Floats]:
     """Compute the probability of each role: the softmax of several logits, or the sigmoid of a single logit.
 
-    A role is the meaning of a class, such as "entailment" (`checkpoint.Role`). If several classes have the same role,
-    their probabilities are added up. A role without a class has probability 0.
+    A role is the meaning of a class, such as "entailment" (`checkpoint.Role`). The probabilities of classes with the
+    same role are added up, and a role without a class has probability 0. If the single logit has another role than
+    "entailment", entailment gets the remaining probability.
 
     *Shape:* `logits` is (pairs, classes), and each result is (pairs,).
 
