@@ -1,7 +1,8 @@
-"""Read a trained detector from its folder: `detector.json` (everything but the weights) and `weights.safetensors`.
+"""Load a trained detector (an artifact) from its folder.
 
-A detector that was trained on the internals of a model only works with this model. The artifact therefore records its
-base model, and `base_model.check_base` rejects any other model. Nothing is pickled.
+The folder contains `detector.json` (everything but the weights) and `weights.safetensors`. Nothing is pickled. A
+detector that was trained on the internals of a model only works with this model. The artifact therefore records its
+base model, and `base_model.check_base` rejects any other model.
 """
 
 from __future__ import annotations
@@ -26,14 +27,21 @@ DETECTOR, WEIGHTS = "detector.json", "weights.safetensors"
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """Identifies the model that an artifact belongs to.
+    """Identifies the model on which an artifact (a saved detector) was trained, so that no other model is used with it.
 
     Attributes:
-        name: The user's name for the model. It says where to look for the model, but does not identify it.
+        name: The folder or hub name from which the user loaded the model. It may change, so it does not identify the
+            model.
+        revision: The commit of a model from the hub. None for a folder.
+        architecture: The architecture, such as "llama".
+        layers: The number of layers.
+        width: The size of the hidden states.
+        vocabulary: The number of token ids.
         tokenizer: A hash of the tokenizer.
         config: A hash of the configuration and the tokenizer together.
         weights: A hash of numbers from all weight matrices. The numbers are rounded to bf16 first, so that fp32 and
             bf16 copies of a model have the same hash. None for a model in fp16, which rounds differently.
+        dtype: The precision during training, by its name in torch, such as "float32".
     """
 
     name: str
@@ -50,9 +58,15 @@ class Base:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Artifact:
-    """A trained detector.
+    """A trained detector as it is saved in a folder.
 
-    It has a kind, a base model, settings (JSON), tensors by name, and records of its training.
+    Attributes:
+        kind: The type of detector, such as "tokens" or "summac".
+        base: The model on which it was trained.
+        settings: Its settings, as JSON.
+        tensors: Its weights by name.
+        training: A record of its training, such as data and hyperparameters, as JSON.
+        validation: Its results on validation data, as JSON.
     """
 
     kind: str
@@ -64,10 +78,11 @@ class Artifact:
 
 
 def read_folder(folder: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read the object in `detector.json` and the tensors of the detector in a folder.
+    """Load the JSON object in `detector.json` and the tensors in `weights.safetensors` from the folder of a detector.
 
     Raises:
-        DataError: The folder contains no detector, or a detector that is damaged, of another kind or of a newer format.
+        DataError: The folder contains no detector, or its detector is damaged, not of this `kind`, or of another format
+            version.
     """
     folder = Path(folder)
     from safetensors import SafetensorError
@@ -87,10 +102,10 @@ def read_folder(folder: str | Path, kind: str) -> tuple[dict[str, Any], dict[str
 
 
 def read_base(value: Any, path: Path) -> Base:
-    """Read the base model that an artifact records.
+    """Convert the JSON value `base` of an artifact to a `Base`. Error messages name `path`.
 
     Raises:
-        DataError: A field is missing, unknown or of another type.
+        DataError: A field is missing, unknown or of the wrong type.
     """
     names = [f.name for f in fields(Base)]
     if not isinstance(value, dict) or value.keys() != set(names):
@@ -99,10 +114,11 @@ def read_base(value: Any, path: Path) -> Base:
 
 
 def load_artifact(folder: str | Path, kind: str) -> Artifact:
-    """Read the artifact of a given kind from a folder.
+    """Load an artifact (a saved detector) from its folder. Its kind must be `kind`.
 
     Raises:
-        DataError: The folder contains no detector, or a detector that is damaged, of another kind or of a newer format.
+        DataError: The folder contains no detector, or its detector is damaged, of another kind, or of another format
+            version.
     """
     path = Path(folder) / DETECTOR
     document, tensors = read_folder(folder, kind)
@@ -117,10 +133,10 @@ def load_artifact(folder: str | Path, kind: str) -> Artifact:
 
 
 def description(folder: str | Path, kind: str) -> dict[str, Any]:
-    """Read the `detector.json` in a folder.
+    """Load the `detector.json` of a detector's folder as a dictionary, and check its kind and format version.
 
     Raises:
-        DataError: The file does not describe a detector of this kind.
+        DataError: The file is missing, does not describe a detector of this `kind`, or has another format version.
     """
     folder = Path(folder)
     if not (folder / DETECTOR).is_file():
@@ -140,9 +156,9 @@ def description(folder: str | Path, kind: str) -> dict[str, Any]:
 
 
 def described_kind(folder: str | Path) -> str | None:
-    """Return the kind of the detector in a folder.
+    """Return the kind of the detector in a folder, such as "tokens".
 
-    The result is None if the folder contains no detector, and "" if its description cannot be read.
+    The result is None if the folder contains no `detector.json`, and "" if this file cannot be parsed or names no kind.
     """
     path = Path(folder) / DETECTOR
     if not path.is_file():

@@ -1,6 +1,6 @@
-"""List the checkpoints that `veridical models` recommends (`catalogue.json`), and tell what their licences allow.
+"""List the checkpoints that `veridical models` recommends (`catalogue.json`), and recognise non-commercial licences.
 
-If the list has no revision or no hash for a checkpoint, the first download records what is missing.
+If the list has no revision or no hash for a checkpoint, the first download records the missing values.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _NON_COMMERCIAL = re.compile(r"(?<![a-z])(nc|non-?commercial)(?![a-z])", re.IGNO
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A set of files from a repository of the hub.
+    """A repository of the hub from which files of a checkpoint are downloaded.
 
     Attributes:
         repository: The name of the repository, "owner/model".
         revision: The commit. Default: the newest commit at the first download.
-        sha256: The SHA-256 hashes of the files for which the list has one.
+        sha256: The expected SHA-256 hashes of files, by path. Files that are missing here are not compared.
     """
 
     repository: str
@@ -33,18 +33,19 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A recommended checkpoint.
+    """A recommended checkpoint, as `veridical models list` shows it.
 
     Attributes:
-        part: The files of the checkpoint.
+        part: The repository with the files of the checkpoint.
         licence: The licence, as the hub names it.
         languages: The languages that the checkpoint was trained for.
         parameters: The number of its weights, as text.
         megabytes: The approximate size of the download, in megabytes.
-        onnx: Whether its publisher offers an ONNX file, which runs without torch.
-        figures: The publisher's measurements. "" if they are only in the source.
-        source: Where the measurements are published.
-        inside: Another repository that the checkpoint needs. Its files with a hash in the list go into a subfolder.
+        onnx: If true, its publisher offers an ONNX file, which runs without torch.
+        figures: The publisher's results, as text. "" if the list does not repeat them.
+        source: Where the results are published.
+        inside: Another repository from which the checkpoint needs files, such as a tokenizer. The files with a hash in
+            `Part.sha256` are downloaded to a subfolder.
     """
 
     part: Part
@@ -59,7 +60,10 @@ class Checkpoint:
 
     @property
     def pinning(self) -> str:
-        """Says whether the commit and the hash of the weights are known. If not, the first download records them."""
+        """A text that says whether the list fixes commit and hash of the weights, such as "commit and hash known".
+
+        Values that the list does not fix are recorded at the first download.
+        """
         if self.part.revision is None:
             return "commit and hash as first downloaded"
         known = any(name.endswith(".safetensors") for name in self.part.sha256)
@@ -87,7 +91,7 @@ def catalogue() -> dict[str, Checkpoint]:
 
 
 def repository_of(name: str) -> str:
-    """Look up the repository of a name in the catalogue. Any other name is returned unchanged.
+    """Return the hub repository of a model that is named in the catalogue. Any other name is returned unchanged.
 
     >>> repository_of("hhem-2.1-open"), repository_of("owner/model")
     ('vectara/hallucination_evaluation_model', 'owner/model')

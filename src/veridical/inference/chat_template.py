@@ -20,12 +20,12 @@ def render_chat(tokenizer: Any, messages: Sequence[tuple[str, str]]) -> tuple[st
         messages: The role and the content of each turn.
 
     Returns:
-        The text, and a triple for each message in it: the index of the message, the span of its content, and the number
-        of white-space characters that the template stripped from its beginning. There are no triples if the template
-        changes messages.
+        The text, and a triple for each message in it: the index of the message, the span of its content in the text,
+        and the number of white-space characters that the template stripped from its beginning. If the template changes
+        the content of messages, they cannot be located, and there are no triples.
 
     Raises:
-        InputError: The template refuses the roles, leaves out what the user says, or changes a message that contains a
+        InputError: The template rejects the roles, drops the user's message, or changes a message that contains a
             special token.
     """
 

@@ -1,4 +1,4 @@
-"""Find the files of a published checkpoint by folder or hub name, and read its configuration.
+"""Find the files of a published checkpoint by folder or hub name, and load its configuration.
 
 The classes of a classifier are recognised by their names: entailment, neutral and contradiction (NLI), supported and
 unsupported (MiniCheck, FactCC), or a single logit of consistency (HHEM-1).
@@ -42,9 +42,10 @@ _TOKENIZERS = ("tokenizer.json", "vocab.*", "*.model", "merges.txt")
 
 
 def checkpoint_folder(name: str | Path, *, revision: str | None = None) -> Path:
-    """Find the folder of a model on this machine, without using the network.
+    """Return the folder of a model on this machine, without using the network.
 
-    The model can be in a folder of your own, in the folder of `veridical models get`, or in the cache of the hub.
+    The model can be in a folder of your own, in the folder of `veridical models get`, or in the cache of
+    huggingface_hub.
 
     Args:
         name: A folder, a name in `veridical models list`, or a hub name, "owner/model".
@@ -78,11 +79,11 @@ def checkpoint_folder(name: str | Path, *, revision: str | None = None) -> Path:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Read the `config.json` of a Hugging Face folder.
+    """Load the `config.json` of a checkpoint in Hugging Face format, and check that the checkpoint can be used.
 
     Raises:
-        DataError: The folder has no tokenizer, or no readable configuration.
-        InputError: The model needs code of its own.
+        DataError: The folder has no tokenizer, or no valid `config.json`.
+        InputError: The model needs custom code from its repository (`auto_map`), which is never run.
     """
     config = parse_config(folder)
     architectures = architectures_of(config)
@@ -99,16 +100,16 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def architectures_of(config: Mapping[str, Any]) -> str:
-    """Return the names of the model classes in a configuration, or "" if it names none."""
+    """Return the model classes that a configuration names, such as "BertModel", joined by ", ". "" if it names none."""
     architectures = config.get("architectures")
     return ", ".join(map(str, architectures)) if isinstance(architectures, list) else ""
 
 
 def parse_config(folder: Path) -> dict[str, Any]:
-    """Read the `config.json` of a folder, whatever it contains.
+    """Load the `config.json` of a folder, without the checks of `read_config`.
 
     Raises:
-        DataError: The file cannot be read, or is not a JSON object.
+        DataError: The file is missing, or is not a JSON object.
     """
     path = folder / "config.json"
     if not path.is_file():
@@ -119,9 +120,10 @@ def parse_config(folder: Path) -> dict[str, Any]:
 
 
 def role_of(name: str) -> Role | None:
-    """Return the role that the name of a class stands for, or None if the name does not tell.
+    """Map the label of a classifier to its role (its meaning), or to None if the label is not self-explanatory.
 
-    The roles are "entailment", "neutral", "contradiction" and "unsupported". Letter case and prefixes are ignored.
+    The roles are "entailment" (the source supports the text), "neutral" (the source does not mention it),
+    "contradiction", and "unsupported" (neutral or contradiction). Letter case and prefixes are ignored.
 
     >>> [role_of(name) for name in ("ENTAIL", "not_entailment", "INCORRECT", "Refutes", "LABEL_0")]
     ['entailment', 'unsupported', 'unsupported', 'contradiction', None]
@@ -138,9 +140,9 @@ def role_of(name: str) -> Role | None:
 
 
 def label_names(config: Mapping[str, Any]) -> list[str]:
-    """Return the names of a checkpoint's classes, in order.
+    """Return the labels of a classifier's classes, in the order of its logits, such as "entailment" and "neutral".
 
-    If its configuration has no names, they are LABEL_0, LABEL_1, and so on.
+    If its configuration has no labels, they are LABEL_0, LABEL_1, and so on.
     """
     named = config.get("id2label")
     if isinstance(named, Mapping) and named and all(str(key).isdecimal() for key in named):
@@ -150,18 +152,18 @@ def label_names(config: Mapping[str, Any]) -> list[str]:
 
 
 def class_roles(names: Sequence[str], given: str | None, place: object) -> tuple[Role, ...]:
-    """Infer the role of each class of a classifier from the name of the class.
+    """Infer the role of each class of a classifier (such as "entailment", see `role_of`) from its label.
 
-    Without names, the usual order is assumed: a single output is the probability of consistency, and of two classes the
-    second means supported (as in MiniCheck).
+    If the labels are only numbers, as in LABEL_0, the usual order is assumed: a single output is the logit of
+    consistency, and of two classes the second means supported (as in MiniCheck).
 
     Args:
-        names: The names of the classes, in order (`label_names`).
-        given: The user's names for the classes, separated by "|". Default: the classifier's own names.
+        names: The classifier's own labels, in order (`label_names`).
+        given: Labels from the user that replace them, separated by "|", such as "contradiction|neutral|entailment".
         place: The checkpoint, for error messages.
 
     Raises:
-        InputError: The names do not tell the role of each class.
+        InputError: The labels do not determine the role of each class.
 
     >>> class_roles(["CORRECT", "INCORRECT"], None, "here")
     ('entailment', 'unsupported')

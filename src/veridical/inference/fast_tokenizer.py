@@ -1,4 +1,4 @@
-"""Read a tokenizer from `tokenizer.json` without transformers.
+"""Load a tokenizer from `tokenizer.json` without transformers.
 
 `FastTokenizer` has only the methods that are needed to encode pairs. If `FastTokenizer.matches` returns True, the ids,
 offsets and segment ids are the same as those of the Hugging Face class.
@@ -27,21 +27,25 @@ _SPECIAL = ("bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id")
 
 
 class FastTokenizer:
-    """Reads a tokenizer from a Hugging Face folder with the `tokenizers` library alone.
+    """A tokenizer that is loaded from a Hugging Face folder with the `tokenizers` library alone, without transformers.
 
-    Truncation and padding that were saved in the folder are switched off.
+    It can be called like a Hugging Face tokenizer. Truncation and padding that were saved in the folder are switched
+    off.
 
     Args:
         folder: A folder with `tokenizer.json`. It also needs `tokenizer_config.json` if special tokens have a role.
 
     Attributes:
-        model_max_length: How many tokens the model can read. A huge number if the folder does not say.
+        model_max_length: The highest number of tokens in an input of the model. About 10^30 if the folder states no
+            limit.
         chat_template: The chat template, or None.
-        bos_token_id: The id of the token that begins a text, or None. `eos_token_id` (end), `pad_token_id` (padding)
-            and `sep_token_id` (separator) are similar.
+        bos_token_id: The id of the begin-of-text token, or None.
+        eos_token_id: The id of the end-of-text token, or None.
+        pad_token_id: The id of the padding token, or None.
+        sep_token_id: The id of the separator token, or None.
 
     Raises:
-        DataError: A file is missing or cannot be read.
+        DataError: A file is missing or cannot be parsed.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -99,20 +103,21 @@ class FastTokenizer:
         split_special_tokens: bool = False,
         **_: Any,
     ) -> dict[str, Any]:
-        """Tokenise a text, a pair, or several texts, and return the result as a Hugging Face tokenizer does.
+        """Tokenise a text, a pair of texts, or a batch of texts, with the same results as a Hugging Face tokenizer.
 
         Args:
-            text: One text, or several.
+            text: One text, or a batch of texts.
             text_pair: The second text of a pair.
-            add_special_tokens: Whether to add special tokens around the text.
-            split_special_tokens: Whether a special token that occurs in the text, such as "</s>", is read as plain
-                characters.
+            add_special_tokens: If true, special tokens are added around the text.
+            split_special_tokens: If true, a special token that is written in the text, such as "</s>", is tokenised as
+                plain characters. If false, it becomes the special token.
 
         Returns:
-            "input_ids", "token_type_ids" and "offset_mapping": a list each for one text, lists of lists for several.
+            A dictionary with "input_ids", "token_type_ids" and "offset_mapping". Each is a list for one text or pair,
+            and a list of lists for a batch.
 
         Raises:
-            DataError: The library cannot read a text, or gives a token an id above 2^31 - 1.
+            DataError: The library fails on a text, or gives a token an id above 2^31 - 1.
         """
         one = isinstance(text, str)
         batch = [(text, text_pair) if text_pair else text] if one else list(text)
@@ -139,7 +144,7 @@ class FastTokenizer:
         return {name: values[0] for name, values in columns.items()} if one else columns
 
     def apply_chat_template(self, turns: list[dict[str, str]], **options: Any) -> Any:
-        """Render a conversation with the Hugging Face class.
+        """Render a conversation with the folder's chat template, for which transformers is needed.
 
         Raises:
             MissingExtraError: transformers is not installed.
@@ -153,9 +158,9 @@ class FastTokenizer:
         return tokenizer.apply_chat_template(turns, **options)
 
     def matches(self, tokenizer: Any) -> bool:
-        """Check whether a Hugging Face tokenizer gives the same results.
+        """Check whether a Hugging Face tokenizer tokenises as this one does, so that this one can replace it.
 
-        The results can differ because some Hugging Face classes do not do exactly what `tokenizer.json` says.
+        They can differ because some Hugging Face classes change the settings in `tokenizer.json`.
         """
         roles = all(getattr(self, name) == getattr(tokenizer, name) for name in _SPECIAL)
         return roles and self._backend.to_str() == plain_backend(tokenizer.backend_tokenizer.to_str()).to_str()

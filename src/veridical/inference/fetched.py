@@ -1,7 +1,7 @@
 """Manage the checkpoints that `veridical models get` has downloaded. Each has its own folder with a record.
 
 The record (`veridical.json`) contains the repository, the commit, the licence, and the hash of every file. `verify`
-compares the files with the record. To read a model from its folder, you need neither the record nor the network.
+compares the files with the record. To load a model from its folder, you need neither the record nor the network.
 """
 
 from __future__ import annotations
@@ -49,7 +49,16 @@ def models_folder() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A downloaded model, with its repository, commit and licence, and the SHA-256 hash of each file."""
+    """A model that `veridical models get` has downloaded.
+
+    Attributes:
+        folder: The folder with its files.
+        repository: The repository on the hub, "owner/model".
+        revision: The commit that was downloaded.
+        asked: The commit, branch or tag that was requested.
+        licence: The licence, as the hub names it.
+        files: The SHA-256 hash of each file, by its path in the folder.
+    """
 
     folder: Path
     repository: str
@@ -66,7 +75,7 @@ class Fetched:
 
     @property
     def is_onnx(self) -> bool:
-        """Whether the publisher's ONNX file was downloaded in place of weights in safetensors."""
+        """True if the publisher's ONNX file was downloaded instead of weights in safetensors."""
         return PUBLISHED in self.files
 
     @property
@@ -82,7 +91,7 @@ def fetched() -> Iterator[Fetched]:
 
 
 def find_fetched(name: str) -> Fetched | None:
-    """Find the downloaded model for a name in the catalogue or a repository, or None if there is no such model."""
+    """Return the downloaded model for a catalogue name or a repository ("owner/model"), or None if it is missing."""
     path = _folder(repository_of(name)) / RECORD
     return _read(path) if path.is_file() else None
 
@@ -102,10 +111,10 @@ def _read(path: Path) -> Fetched:
 
 
 def remove(name: str) -> list[Path]:
-    """Delete a model and the remains of its interrupted downloads, and return the deleted folders.
+    """Delete a downloaded model and the files of its interrupted downloads, and return the deleted folders.
 
     Raises:
-        UnknownNameError: There is no model of this name.
+        UnknownNameError: No model of this name was downloaded.
         OutputError: A folder cannot be deleted.
     """
     target = _folder(repository_of(name))
@@ -126,9 +135,9 @@ def _parts(target: Path) -> list[Path]:
 
 
 def verify(model: Fetched) -> list[str]:
-    """Compare the files of a model with its record, and return one line per problem.
+    """Compare the files of a downloaded model with their recorded hashes, and return one line of text per problem.
 
-    The result is empty if the files are as they were downloaded.
+    A problem is a missing or a changed file. The result is empty if there is none.
     """
     problems = []
     for name, sha256 in model.files.items():
@@ -142,9 +151,13 @@ def verify(model: Fetched) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Lists the files of a model for `fetch` to download.
+    """The files of a model that `fetch` will download.
 
-    `files` maps each path in the model's folder to the repository, the commit and the hub's file to download.
+    Attributes:
+        repository: The repository of the model, "owner/model".
+        listing: The files of this repository at the commit to download.
+        asked: The commit, branch or tag that was requested.
+        files: Maps each path in the model's folder to the repository, the commit and the file to download.
     """
 
     repository: str
@@ -159,18 +172,18 @@ class Plan:
 
 
 def plan(name: str, revision: str | None = None, *, hub: Hub, onnx: bool = False) -> Plan:
-    """Ask the hub for the files of a model.
+    """Ask the hub which files a model has, and choose the files to download.
 
     Args:
         name: A name in the catalogue, or a repository ("owner/model").
         revision: A commit, branch or tag. Default: the commit in the catalogue, or the newest commit.
         hub: The hub to ask.
-        onnx: Whether to take the publisher's ONNX file in place of weights in safetensors.
+        onnx: If true, choose the publisher's ONNX file instead of weights in safetensors.
 
     Raises:
         UnknownNameError: The name is neither in the catalogue nor the name of a repository.
-        InputError: The hub cannot be reached, has no such model, has no such weights for the model, or lists another
-            hash for a file than the catalogue.
+        InputError: The hub cannot be reached or has no such model, the model has no safetensors (or no ONNX file), or
+            the hub lists another hash for a file than the catalogue.
     """
     repository = repository_of(name)
     if not HUB_NAME.fullmatch(repository):
@@ -227,7 +240,7 @@ def _pinned(file: HubFile, known: Mapping[str, str], repository: str) -> HubFile
 
 
 def fetch(plan: Plan, *, hub: Hub, progress: Callable[[int, int], None] = lambda done, total: None) -> Fetched:
-    """Download a model to its folder. If an earlier call was interrupted, its downloaded files are used.
+    """Download a model to its folder. If an earlier call was interrupted, continue where it stopped.
 
     Args:
         plan: The files to download.

@@ -1,9 +1,12 @@
-"""Compute logits from the states of a backbone or from feature rows, with small heads in NumPy.
+"""Compute logits from the hidden states of a backbone (a pretrained model) or from features, with small NumPy heads.
+
+States are the hidden states of the last layer, one vector of `width` numbers per token. A unit is the piece of the
+response that gets a score: a token, a word, or a marked phrase.
 
 The heads are trained with torch and scikit-learn. `PairHead` follows Liu et al. 2022, §4.2: it pools the states of a
-span (max or mean) and scores the result with a perceptron (tanh). A span can be a token, a word, or a marked phrase. A
-second head scores the whole response, and a third head tells whether the sources contradict the response or say nothing
-about it. These two heads may share a hidden layer.
+unit (max or mean) and scores the result with a perceptron (tanh). A second head scores the response as a whole, and a
+third one predicts whether the sources contradict the response or do not mention its content. These two heads may share
+a hidden layer.
 """
 
 from __future__ import annotations
@@ -28,17 +31,18 @@ _ARRAYS = ("mean", "scale", "weights", "intercept")
 
 @dataclass(frozen=True, slots=True)
 class HeadSettings:
-    """The form of the heads in a `PairHead`.
+    """The architecture of a `PairHead`: a head that scores units (words or tokens), and heads for the whole response.
 
     Attributes:
         unit: What to score: each "word" (its tokens are pooled) or each "token".
         pooling: How to pool the tokens of a unit: "max" or "mean".
-        hidden: How many hidden units the perceptron has. With 0, the head is linear.
-        features: How many features of each unit are appended to its pooled state.
-        contradiction: Whether a head tells if the sources contradict the response or say nothing about it.
-        whole: What the heads for the whole response read: "state" for the response's own state, or "both" for this
-            state and the mean of its tokens' states.
-        whole_hidden: The number of hidden units in the tanh layer that these heads share. With 0, the heads are linear.
+        hidden: The size of the hidden layer of the head for units. 0 makes this head linear.
+        features: The number of additional features of each unit that are appended to its pooled state.
+        contradiction: If true, there is also a head that predicts whether the sources contradict the response, as
+            opposed to not mentioning its content.
+        whole: The input of the heads for the whole response: "state" (the state that represents the response) or
+            "both" (this state and the mean of the response tokens' states).
+        whole_hidden: The size of the tanh layer that the heads for the whole response share. 0 makes them linear.
     """
 
     unit: Literal["word", "token"] = "word"
@@ -63,7 +67,7 @@ class HeadSettings:
             )
 
     def shapes(self, width: int) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the tensors of a head, for states of `width` numbers."""
+        """Return the shape of each weight tensor by name, for a backbone with hidden states of size `width`."""
         size = width + self.features
         shapes: dict[str, tuple[int, ...]] = {"units.weight": (1, self.hidden or size), "units.bias": (1,)}
         if self.hidden:
@@ -77,11 +81,11 @@ class HeadSettings:
 
 
 def pool(states: States, units: Sequence[tuple[int, int]], pooling: str) -> States:
-    """Pool the states of each unit into one state.
+    """Pool the hidden states of the tokens in each unit (such as a word) into one vector.
 
     Args:
         states: The states of all tokens. *Shape:* (tokens, width)
-        units: The first and the end token of each unit. No unit may be empty.
+        units: The token range of each unit: its first token, and the token after its last. No unit may be empty.
         pooling: "max" or "mean".
 
     Returns:
@@ -95,13 +99,13 @@ def pool(states: States, units: Sequence[tuple[int, int]], pooling: str) -> Stat
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairHead:
-    """Computes logits from states with the weights of the heads. Any engine may compute the states.
+    """Computes hallucination logits from the hidden states of a backbone, for units (words or tokens) and responses.
 
     Attributes:
-        settings: The form of the heads.
+        settings: The architecture of the heads.
         tensors: The weights by name (`HeadSettings.shapes`).
-        transform: The layers that a published checkpoint has before its classifier. They are applied to states before
-            pooling.
+        transform: Layers that are applied to the states before pooling, for published checkpoints that have such
+            layers before their classifier.
     """
 
     settings: HeadSettings
@@ -109,9 +113,10 @@ class PairHead:
     transform: Callable[[States], States] | None = None
 
     def unit_logits(self, states: States, units: Sequence[tuple[int, int]], features: States | None) -> States:
-        """Compute the logit of each unit. A high logit means that the unit is hallucinated.
+        """Compute the log-odds that each unit (word or token) is hallucinated.
 
-        *Shape:* `states` is (tokens, width), and the result is (units,).
+        `units` are token ranges, as in `pool`. *Shape:* `states` is (tokens, width), `features` is (units, features),
+        and the result is (units,).
         """
         x = pool(states if self.transform is None else self.transform(states), units, self.settings.pooling)
         if self.settings.features:
@@ -125,12 +130,13 @@ class PairHead:
         """Compute the two logits of a whole response.
 
         The first one is the log-odds that the response is hallucinated. The second one is the log-odds that the sources
-        contradict the response, given that it is hallucinated. It is NaN if there is no contradiction head.
+        contradict the response, given that it is hallucinated. The second one is NaN if `HeadSettings.contradiction` is
+        false.
 
         Args:
-            whole: The state of the whole response. *Shape:* (width,)
-            tokens: The states of its tokens. *Shape:* (tokens, width)
-            features: The mean features of its units. None if the heads take no features. *Shape:* (features,)
+            whole: The state that represents the response (`pair_runner.States.whole`). *Shape:* (width,)
+            tokens: The states of the response's tokens. *Shape:* (tokens, width)
+            features: The features of its units, averaged. None if the heads take no features. *Shape:* (features,)
         """
         parts = [whole, *([tokens.mean(0)] if self.settings.whole == "both" else [])]
         x = np.concatenate([*parts, *([features] if self.settings.features and features is not None else [])])
@@ -151,7 +157,10 @@ class LogisticLayer:
     bias: float
 
     def scores(self, rows: Floats) -> Floats:
-        """Compute the probability for each row of features. *Shape:* (rows,)"""
+        """Compute the probability of the positive class for each row of features.
+
+        *Shape:* `rows` is (rows, features), and the result is (rows,).
+        """
         logits = np.clip(rows @ self.weight + self.bias, -500.0, 500.0)
         probability: Floats = 1.0 / (1.0 + np.exp(-logits))
         return probability
@@ -172,9 +181,9 @@ class LinearClassifier:
 
     @classmethod
     def standardising(cls, rows: Floats) -> LinearClassifier:
-        """Build a classifier with the means and standard deviations of `rows`, whose weights are still 0.
+        """Build an untrained classifier that standardises by the means and standard deviations of `rows`.
 
-        *Shape:* `rows` is (n, features).
+        Its weights and its intercept are 0. *Shape:* `rows` is (n, features).
         """
         present = ~np.isnan(rows)
         count = np.maximum(present.sum(axis=0), 1)
@@ -192,12 +201,15 @@ class LinearClassifier:
         return values
 
     def contributions(self, rows: Floats) -> Floats:
-        """Compute how much each feature adds to the result of `decide` for each row, in the shape of `rows`."""
+        """Compute the summand of each feature in the decision value of each row (`decide`), to explain the decision.
+
+        The result has the shape of `rows`, (n, features).
+        """
         parts: Floats = self.standardise(rows) * self.weights
         return parts
 
     def decide(self, rows: Floats) -> Floats:
-        """Compute the decision value of each row, which is above 0 for hallucinated. *Shape:* (rows,)
+        """Compute the decision value of each row of features, which is above 0 for hallucinated. *Shape:* (rows,)
 
         Its unit is that of the loss in training, for example log-odds for the logistic loss.
         """
@@ -205,12 +217,12 @@ class LinearClassifier:
         return distance
 
     def arrays(self) -> dict[str, Floats]:
-        """Return the four arrays by name."""
+        """Return the arrays "mean", "scale", "weights" and "intercept" by name, for saving."""
         return {name: getattr(self, name) for name in _ARRAYS}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], features: int, path: Path) -> LinearClassifier:
-        """Build a classifier from arrays by name. Errors name `path`.
+        """Build a classifier from saved `arrays` for `features` features. Error messages name the file `path`.
 
         Raises:
             DataError: An array is missing, not finite, or has the wrong shape.

@@ -34,9 +34,9 @@ _NO_NETWORK = (
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """A file of a repository.
+    """A file of a repository on the hub, with its size in bytes and its hash.
 
-    `sha256` is the hub's hash of a large file, and `blob` is Git's hash of any other file.
+    For a large file (LFS), `sha256` is its SHA-256 hash. For any other file, `blob` is its Git hash.
     """
 
     path: str
@@ -56,14 +56,14 @@ class Listing:
 
 @dataclass(frozen=True)
 class Hub:
-    """Lists and downloads files from a hub.
+    """A client of a Hugging Face hub that lists and downloads files.
 
     Attributes:
         endpoint: The address of the hub.
-        token: A key for gated models.
+        token: An access token for gated and private models.
         timeout: How many seconds to wait for the next bytes.
-        attempts: A request fails after this many attempts in a row that bring no data.
-        pause: How many seconds to wait before the second attempt. This time doubles with each further attempt.
+        attempts: The number of attempts without any new data after which a request fails.
+        pause: The number of seconds to wait before the second attempt. It doubles with each further attempt.
     """
 
     endpoint: str = field(default_factory=lambda: os.environ.get("HF_ENDPOINT") or "https://huggingface.co")
@@ -94,17 +94,17 @@ class Hub:
     def download(
         self, repository: str, commit: str, file: HubFile, target: Path, progress: Callable[[int], None]
     ) -> str:
-        """Download a file to `target`, and return its SHA-256 hash. An interrupted download is continued.
+        """Download a file to `target`, check its hash, and return its SHA-256. An interrupted download is resumed.
 
         Args:
             repository: The repository, "owner/model".
             commit: The commit.
-            file: The file to download.
+            file: The file to download, as `listing` returned it.
             target: The path to write.
             progress: A function that receives the number of bytes downloaded so far.
 
         Raises:
-            InputError: The file cannot be downloaded, or is not the file that the hub lists.
+            InputError: The file cannot be downloaded, or its size or hash differs from the hub's listing.
         """
         part = target.with_name(f"{target.name}.part")
         url = f"{self.endpoint.rstrip('/')}/{quote(repository)}/resolve/{commit}/{quote(file.path)}"

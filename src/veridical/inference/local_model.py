@@ -1,6 +1,6 @@
-"""Describe a model with its tokenizer, and read its kind and context length from its configuration.
+"""Describe a model with its tokenizer (`LocalModel`), and infer kind and context length from its configuration.
 
-To load a model with torch, use `load`.
+To load a model with torch, use `models.load.load`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ DTYPE_NAMES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 """The short name of each precision, by its name in torch."""
 Kind = Literal["causal", "classifier", "encoder", "masked", "seq2seq"]
 READERS: tuple[Kind, ...] = ("causal", "encoder")
-"""Kinds of models that compute a state for every token of one text."""
+"""Kinds of models that compute a hidden state for every token of one text."""
 FORCED: tuple[Kind, ...] = ("causal", "seq2seq")
-"""Kinds of models that give the probability of a given response."""
+"""Kinds of models that can compute the probability of a given response, by teacher forcing."""
 _POSITIONS = (
     "max_encoder_position_embeddings",
     "max_position_embeddings",
@@ -40,13 +40,12 @@ class LocalModel:
     """A model in evaluation mode whose parameters need no gradient, with its (fast) tokenizer.
 
     Attributes:
-        model: The transformers model. Without weights, an object that only has the model's `config`.
+        model: The transformers model. For a model that runs in ONNX, an object that only has the model's `config`.
         tokenizer: The tokenizer.
         name: The folder, file or hub name of the model.
         revision: The commit of a model from the hub. None for a folder.
-        kind: The kind of model.
-        max_positions: The model reads at most this many tokens at once. For an encoder-decoder, this is the limit of
-            the encoder.
+        kind: The kind of model, such as "causal" or "encoder".
+        max_positions: The context length in tokens. For an encoder-decoder, this is the limit of the encoder.
         device: The device that holds the weights.
         dtype: The precision of the weights.
         hash: A hash of configuration and tokenizer. A detector that was trained on the model's internals fits only a
@@ -65,7 +64,7 @@ class LocalModel:
 
     @property
     def response_positions(self) -> int:
-        """How many tokens the decoder of an encoder-decoder can read.
+        """The context length of the decoder of an encoder-decoder, in tokens.
 
         For other models, this is `max_positions`.
         """
@@ -74,18 +73,18 @@ class LocalModel:
 
     @property
     def dtype_name(self) -> str:
-        """The precision as `load` names it."""
+        """The precision of the weights: "fp32", "bf16" or "fp16"."""
         return DTYPE_NAMES[str(self.dtype).removeprefix("torch.")]
 
     @property
     def padding_token(self) -> int:
-        """The id of the token that pads short rows. No position attends to padding."""
+        """The id of the token that pads short rows of a batch: the padding token, the end token, or else 0."""
         ids = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id)
         return next((int(token) for token in ids if token is not None), 0)
 
     @property
     def has_weights(self) -> bool:
-        """Whether torch can compute with the model. If not, the object only describes the model of an ONNX session."""
+        """True if the model is loaded in torch. False if it runs in ONNX, so that this object has no weights."""
         return hasattr(self.model, "forward")
 
     @property
@@ -109,7 +108,10 @@ def require_models(what: str = "a local language model") -> None:
 
 
 def positions_of(config: Any, tokenizer: Any) -> int:
-    """Return how many tokens a model of this configuration can read at once."""
+    """Return the context length of a model in tokens, from its configuration or else from its tokenizer.
+
+    If neither states a limit, the result is 2048.
+    """
     text = config.get_text_config()
     for name in _POSITIONS:
         count = getattr(text, name, None)
@@ -120,18 +122,21 @@ def positions_of(config: Any, tokenizer: Any) -> int:
 
 
 def first_position(config: Any) -> int:
-    """Return the position id of the first token. Some architectures start at the id of the padding token plus 1."""
+    """Return the position id of the first token of an input.
+
+    This is 0 for most architectures. For RoBERTa and similar ones, it is the id of the padding token plus 1.
+    """
     text = config.get_text_config()
     return int(text.pad_token_id) + 1 if text.model_type in _BEHIND_PADDING else 0
 
 
 def reads_any_length(config: Any) -> bool:
-    """Check whether a model has only relative positions, so that it can read any number of tokens."""
+    """Check whether a model has only relative positions, so that its input can have any number of tokens."""
     return config.model_type in ("t5", "mt5", "umt5") or getattr(config, "position_biased_input", True) is False
 
 
 def kind_of(config: Any) -> Kind:
-    """Tell the kind of a model from its configuration."""
+    """Infer the kind of a model from its transformers configuration: "causal", "encoder" or "seq2seq"."""
     from transformers.models.auto import modeling_auto
 
     if getattr(config, "is_encoder_decoder", False):

@@ -32,26 +32,29 @@ PRECISIONS = tuple(FILES)
 PUBLISHED = "onnx/model.onnx"
 """Where publishers put the ONNX file of a checkpoint, in fp32."""
 KEPT = "kept"
-"""The name of the input that lists the positions of the tokens whose states are returned. *Shape:* (tokens,)"""
+"""The name of the ONNX input that lists the indices of the tokens whose hidden states are returned.
+
+*Shape:* (tokens,)
+"""
 _ERRORS_ONLY = 3
 
 
 @dataclass(frozen=True, slots=True)
 class OnnxExport:
-    """The description of an ONNX file.
+    """The description of an ONNX file, which `veridical export` writes as JSON beside the file.
 
     Attributes:
         precision: "fp32" or "int8".
         sha256: The SHA-256 hash of the file.
         weights: The hash of the original model's weights (`inference.artifact.Base`).
         bytes: The size of the file, in bytes.
-        difference: The largest difference between the states of the file and of the original model, on the texts of the
-            check at export. For a sequence classifier, the largest difference between logits.
-        cosine: The lowest cosine similarity between the two states of a token, from the file and from the original
+        difference: The largest absolute difference between hidden states from the file and from the original model,
+            measured on test texts at export. For a sequence classifier, the largest difference between logits.
+        cosine: The lowest cosine similarity between a token's hidden state from the file and the one from the original
             model. For a sequence classifier, the cosine similarity of all logits.
         kind: The kind of model (`inference.local_model.Kind`). None in files of earlier versions.
-        max_positions: The model reads at most this many tokens at once. None in files of earlier versions.
-        tokenizer: The hash of the model's `tokenizer.json`. None if only transformers can read the tokenizer.
+        max_positions: The context length in tokens. None in files of earlier versions.
+        tokenizer: The hash of the model's `tokenizer.json`. None if only transformers can load the tokenizer.
     """
 
     precision: str
@@ -66,16 +69,20 @@ class OnnxExport:
 
 
 def description_file(folder: Path, precision: str) -> Path:
-    """Return the path of the `OnnxExport` of the ONNX file in `folder`."""
+    """Return the path of the JSON file that describes the ONNX file in `folder` (`OnnxExport`)."""
     return folder / f"{FILES[precision]}.json"
 
 
 class OnnxEngine:
-    """An engine (`pair_runner.Engine`) that computes in an ONNX session. `model` only provides the configuration.
+    """An engine (`pair_runner.Engine`) that computes hidden states with ONNX Runtime, without torch.
 
-    Each row runs alone and contains windows of only one case, so nothing is padded and no case changes the scores of
-    another. In int8, cases that share a batch would affect each other, because rounding depends on the batch and can
-    move a number to the next of its 255 steps.
+    Each batch is a single row (`alone`), with windows of only one case. Nothing is padded, and no case changes the
+    scores of another. In int8, cases in the same batch would affect each other, because the rounding of numbers to 255
+    steps depends on the whole batch.
+
+    Args:
+        model: The tokenizer and the configuration of the model.
+        session: The session for the ONNX file (`open_session`).
     """
 
     alone = True
@@ -91,7 +98,7 @@ class OnnxEngine:
         self._keeps = KEPT in ranks
 
     def states(self, batch: Batch) -> Floats:
-        """Compute the states at the wanted places. If the file has the input `KEPT`, only these states are computed."""
+        """Compute the hidden states of the tokens in `Batch.wanted`, *shape* (wanted tokens, width)."""
         inputs = inputs_of(self.model, batch)
         if "attention_mask" not in self._names:
             del inputs["attention_mask"]  # a row by itself has no padding
@@ -116,9 +123,9 @@ class OnnxEngine:
 
 
 def open_session(data: bytes | str) -> Any:
-    """Open a session for an ONNX file, from its content or its path.
+    """Open an ONNX Runtime session on the CPU for an ONNX file, from its content or its path.
 
-    Each row runs on as many threads as `threads()` returns. Rows that run at the same time share these threads.
+    A run uses as many threads as `threads()` returns. Runs at the same time share these threads.
     """
     onnxruntime = import_without_telemetry("onnxruntime")
     options = onnxruntime.SessionOptions()
@@ -143,7 +150,7 @@ def threads() -> int:
 
 
 def parts_of(folder: str | Path, precision: str) -> list[Path]:
-    """Find the ONNX file in a folder, or its parts in order if `split` has cut it.
+    """Return the paths of the ONNX file in a folder: one path, or several in order if `split` has split the file.
 
     If there is no file, the list is empty.
     """
@@ -155,9 +162,9 @@ def parts_of(folder: str | Path, precision: str) -> list[Path]:
 
 
 def split(folder: str | Path, precision: str, most: int = 45_000_000) -> list[Path]:
-    """Cut the ONNX file in a folder into parts of at most `most` bytes, and return the parts.
+    """Split the ONNX file in a folder into files of at most `most` bytes, and return their paths.
 
-    `load_onnx` reads whole files as well as parts.
+    The original file is deleted. `load_onnx` loads split files, too.
     """
     path = Path(folder) / FILES[precision]
     data = path.read_bytes()
@@ -168,7 +175,7 @@ def split(folder: str | Path, precision: str, most: int = 45_000_000) -> list[Pa
 
 
 def described(folder: str | Path, precision: str) -> OnnxExport:
-    """Read the description of the ONNX file in a folder.
+    """Load the description of the ONNX file in a folder, from the JSON file beside it.
 
     Raises:
         DataError: The description or the file is missing or damaged.
@@ -184,7 +191,7 @@ def described(folder: str | Path, precision: str) -> OnnxExport:
 def load_onnx(
     folder: str | Path, backbone: str | Path, weights: str | None, precision: str, kind: Kind | None = None
 ) -> OnnxEngine:
-    """Load a tokenizer and a configuration, and open a session for an ONNX file.
+    """Build an engine from an exported ONNX file, and the tokenizer and configuration of its original model.
 
     This imports neither torch nor transformers, unless the tokenizer needs them (`OnnxExport.tokenizer`).
 
@@ -192,12 +199,12 @@ def load_onnx(
         folder: The folder with the ONNX file.
         backbone: The Hugging Face folder of the original model, with tokenizer and configuration. Its weights are not
             loaded and may be missing.
-        weights: The hash of the weights from which the file must have been made. None accepts any weights.
+        weights: The required hash of the original weights (`OnnxExport.weights`). None accepts any weights.
         precision: "fp32" or "int8".
         kind: The kind of model. Default: the kind in the file's description.
 
     Raises:
-        DataError: The file is missing, damaged or belongs to another model, or its tokenizer is missing or another one.
+        DataError: The file is missing, damaged or from another model, or its tokenizer is missing or has another hash.
         MissingExtraError: The tokenizer needs transformers, which is not installed (extra `models`).
     """
     about = described(folder, precision)
@@ -251,7 +258,7 @@ def _session(data: bytes | str, path: Path, hint: str) -> Any:
 
 
 def load_published(folder: Path) -> OnnxEngine:
-    """Load a sequence classifier from its publisher's ONNX file, without torch and transformers.
+    """Build an engine from a publisher's ONNX file of a sequence classifier, without torch and transformers.
 
     Raises:
         DataError: The file or the tokenizer is missing or damaged.

@@ -1,7 +1,9 @@
-"""Run windows of pairs through a backbone (a pretrained model), and return the states of their tokens.
+"""Run windows through a backbone (a pretrained model), and return the hidden states of the response's tokens.
 
-A window is one sequence for the model. Windows are laid out in rows, and the rows are batched by length. An engine
-computes the states of a batch: `torch_engine` with torch, or `onnx_runtime` from an ONNX file.
+* Window: one input sequence of the model, a prompt with sources followed by a piece of the response.
+* Row: one row of a batch. It is a single window, or several windows with the same prompt, which is then encoded once.
+* States: hidden states of the last layer, float32. For a classifier, its logits.
+* Engine: computes the states of a batch, with torch (`torch_engine`) or from an ONNX file (`onnx_runtime`).
 """
 
 from __future__ import annotations
@@ -34,21 +36,22 @@ _SHARE_PROMPTS = frozenset(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Rows of windows, laid out for a model.
+    """One batch of rows as padded arrays, which an `Engine` converts to the inputs of its model.
 
-    The windows of a row share its prompt. A place is an index into a row.
+    A row contains one prompt, followed by the rest of each of its windows (the response and special tokens). An index
+    below is the index of a token in its row, and `width` is the length of the longest row.
 
     Attributes:
         ids: The token ids, with padding after the end of each row. *Shape:* (rows, width)
         types: The segment ids. *Shape:* (rows, width)
-        positions: The positions, counted from the first token of the prompt. None if each row is a single window.
-            *Shape:* (rows, width)
-        filled: Whether each place holds a token. *Shape:* (rows, width)
-        allowed: Whether each place may attend to each other place. None if each token sees its whole row. *Shape:*
-            (rows, width, width)
-        starts: For each row, the place of each window's first response token.
-        wholes: For each row, the place of each window whose state represents the whole response.
-        wanted: For each window of each row, the places whose states are needed, in order.
+        positions: The position ids, counted from the first token of the prompt in each window. None if each row is a
+            single window. *Shape:* (rows, width)
+        filled: True for tokens, and False for padding. *Shape:* (rows, width)
+        allowed: The attention mask: True where the token of the second axis may attend to the token of the third. None
+            if each token attends as the model does by default. *Shape:* (rows, width, width)
+        starts: For each window of each row, the index of its first response token.
+        wholes: For each window of each row, the index of the token whose state represents the whole response.
+        wanted: For each window of each row, the indices of the tokens whose states are needed, in ascending order.
     """
 
     ids: Ints
@@ -62,17 +65,20 @@ class Batch:
 
     @property
     def wanted_by_row(self) -> list[Ints]:
-        """The places of each row whose states are needed."""
+        """For each row, the indices of the tokens whose states are needed, window by window."""
         return [np.concatenate(of_windows) for of_windows in self.wanted]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class States:
-    """The states of a window. A classifier has its logits in `whole`, and nothing in `response`.
+    """The hidden states of one window, float32.
+
+    For a classifier, `whole` has its logits, and `response` is empty.
 
     Attributes:
         response: The states of the response's tokens. *Shape:* (tokens, width)
-        whole: The state of the response as a whole. *Shape:* (width,)
+        whole: The state of the token that represents the whole response, such as the first token of a cross-encoder.
+            *Shape:* (width,)
     """
 
     response: Floats
@@ -80,15 +86,14 @@ class States:
 
 
 class Engine(Protocol):
-    """Computes the states of batches.
+    """Computes the hidden states of batches. `PairRunner` calls it.
 
     Attributes:
         model: The backbone. For an ONNX file, only its tokenizer and configuration.
-        classifies: Whether the engine computes logits instead of states. Each row then has its logits at its first
-            place.
-        alone: Whether each row must be a batch of its own and contain windows of only one case.
-        threads: How many batches the engine computes at the same time.
-        takes_mask: Whether the engine needs `Batch.allowed` even if each token sees its whole row.
+        classifies: If true, the engine is a classifier and computes logits instead of states, one vector per row.
+        alone: If true, each batch has a single row, with windows of only one case.
+        threads: The number of batches that the engine computes at the same time.
+        takes_mask: If true, `Batch.allowed` is never None.
     """
 
     model: LocalModel
@@ -98,33 +103,36 @@ class Engine(Protocol):
     takes_mask: bool
 
     def states(self, batch: Batch) -> Floats:
-        """Compute the states at the wanted places, in order, in fp32.
+        """Compute the hidden states of the tokens in `Batch.wanted`, in order, in fp32.
 
-        The result has *shape* (wanted places, width).
+        The result has *shape* (wanted tokens, width). For a classifier, it has *shape* (rows, classes).
         """
         ...
 
 
 class PairRunner:
-    """Runs windows through a backbone in batches by length.
+    """Computes the hidden states of windows with a backbone, in batches of windows of similar length.
 
-    The results do not depend on the batch (within 1e-4 in fp32).
+    A window is one input sequence: a prompt with sources, followed by a piece of the response. The results do not
+    depend on the batch (within 1e-4 in fp32).
 
-    With "full" attention, the prompt and the response see each other, as in a cross-encoder. With "prefix" attention,
-    the prompt sees only itself, so the model reads it only once for all responses to this prompt. The mode "online"
-    uses "prefix" attention, and each token of the response sees only the tokens before it. A decoder is always online.
+    * With "full" attention, the prompt and the response attend to each other, as in a cross-encoder.
+    * With "prefix" attention, the prompt attends only to itself. It is therefore encoded only once for all responses to
+      this prompt, if the architecture allows it.
+    * The mode "online" uses "prefix" attention, and each token of the response attends only to the tokens before it. A
+      decoder is always online.
 
     Args:
         engine: The engine that computes the states.
         mode: "offline" or "online".
         attention: "full" or "prefix".
-        max_batch_tokens: Run at most this many tokens at once, including padding. Default: 1024 on a CPU, 65536 on
+        max_batch_tokens: The highest number of tokens in a batch, including padding. Default: 1024 on a CPU, 65536 on
             other devices.
 
     Attributes:
         model: The backbone.
-        shares_prompts: Whether windows with the same prompt share a row.
-        by_case: Whether only windows of the same case share a row, so that no case affects another.
+        shares_prompts: If true, windows with the same prompt share a row of the batch.
+        by_case: If true, only windows of the same case share a row, so that no case affects another.
     """
 
     def __init__(
@@ -147,7 +155,7 @@ class PairRunner:
         self.by_case = self.shares_prompts and engine.alone
 
     def run(self, windows: Sequence[Window]) -> list[States]:
-        """Compute the states of each window.
+        """Compute the hidden states of each window, in the order of `windows`.
 
         Raises:
             InputError: Some states are not finite.
@@ -194,7 +202,11 @@ class PairRunner:
                 yield running.popleft().result()
 
     def rows(self, windows: Sequence[Window]) -> list[list[int]]:
-        """Group windows into rows, by index. Windows with the same prompt share a row if possible."""
+        """Group windows into rows of a batch, and return the indices of the windows in each row.
+
+        If `shares_prompts` is false, each row is a single window. If it is true, windows with the same prompt share a
+        row, up to a limit of tokens.
+        """
         if not self.shares_prompts:
             return [[i] for i in range(len(windows))]
         rows: list[list[int]] = []
@@ -211,7 +223,10 @@ class PairRunner:
         return rows
 
     def batches(self, windows: Sequence[Window]) -> list[list[list[int]]]:
-        """Group the rows of windows into batches, longest rows first."""
+        """Group windows into rows, and rows into batches, longest rows first.
+
+        Return, for each batch, its rows as lists of indices into `windows`.
+        """
         rows = self.rows(windows)
         lengths = [row_length([windows[i] for i in row]) for row in rows]
         batches: list[list[list[int]]] = []
@@ -225,7 +240,10 @@ class PairRunner:
         return batches
 
     def lay(self, rows: Sequence[Sequence[Window]]) -> Batch:
-        """Lay out rows of windows. In each row, the prompt comes first and is followed by the rest of each window."""
+        """Build the padded arrays of a batch from its rows, each of which is a list of windows with the same prompt.
+
+        In each row, the prompt comes first and is followed by the rest of each window.
+        """
         width = max(row_length(row) for row in rows)
         ids = np.full((len(rows), width), self.model.padding_token, dtype=np.int64)
         types, positions = np.zeros_like(ids), np.zeros_like(ids)
@@ -289,12 +307,12 @@ class PairRunner:
 
 
 def row_length(row: Sequence[Window]) -> int:
-    """Count the tokens in a row of windows."""
+    """Count the tokens in a row of windows with the same prompt, where the prompt counts only once."""
     return row[0].start + sum(len(window.ids) - window.start for window in row)
 
 
 def inputs_of(model: LocalModel, batch: Batch) -> dict[str, NDArray[Any]]:
-    """Build the inputs, by name, that the model's own code takes for a batch."""
+    """Convert a batch to the inputs of a transformers model, by name, such as "input_ids" and "attention_mask"."""
     inputs: dict[str, NDArray[Any]] = {"input_ids": batch.ids, "attention_mask": batch.filled.astype(np.int64)}
     if getattr(model.model.config, "type_vocab_size", 0) > 1:
         inputs["token_type_ids"] = batch.types

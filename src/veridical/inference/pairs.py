@@ -1,9 +1,10 @@
-"""Encode cases as pairs (prompt with the sources, response) for models that read both in one sequence.
+"""Encode cases as pairs (prompt with the sources, response) for models whose input contains both in one sequence.
 
-The prompt is tokenised once for all responses that share it. A pair that is too long is split into windows. Each window
-contains a part of the response, the instructions of the prompt, and as much of the sources as fits.
-`PairSettings.evidence` chooses whether the windows cover all sources, or only the sentences that share most words with
-the response and its question.
+The prompt is tokenised once for all responses that share it. A pair that is too long for the model is split into
+windows. A window is one input sequence of the model: the instructions of the prompt, as much of the sources as fits,
+and a piece of the response (all of it, if it is short enough). The shown source sentences are called its evidence.
+`PairSettings.evidence` chooses whether the windows together cover all sources, or only the sentences that share most
+words with the response and its question.
 """
 
 from __future__ import annotations
@@ -44,16 +45,17 @@ _GROUPS = 64  # most groups of parts with evidence of their own, as long as ther
 
 @dataclass(frozen=True, slots=True)
 class PairSettings:
-    """Settings for encoding a case for the model.
+    """Settings for encoding a case as windows, the input sequences of the model.
 
     Attributes:
-        template: The prompt template (`veridical.inference.template`), without the response.
-        max_tokens: The highest number of tokens in a window, 32 or more. Default: as many as the model has positions.
-        evidence: "relevant" reads one window of the source sentences that share most words with the response and its
-            question, where rare words count more. "all" reads windows over all sources, which overlap by a sentence.
-        sources: Whether the model sees the sources. If not, it judges only by the response, question and history.
-        segments: Whether prompt and response get different segment embeddings, if the model has any.
-        by_sentence: Whether to read each sentence of the response separately, with its own evidence.
+        template: The name of the prompt template (`veridical.inference.template`), such as "qa".
+        max_tokens: The highest number of tokens in a window, 32 or more. Default: the model's context length.
+        evidence: Which source sentences to show if the sources do not all fit. "relevant" makes one window, with the
+            sentences that share most words with the response and its question, where rare words count more. "all" makes
+            as many windows as needed to cover all sources, which overlap by a sentence.
+        sources: If false, the sources are not shown to the model, which then sees only response, question and history.
+        segments: If true, prompt and response get different segment ids, if the model has any.
+        by_sentence: If true, each sentence of the response gets a window of its own, with its own evidence.
     """
 
     template: str = "bare"
@@ -72,10 +74,15 @@ class PairSettings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """One sequence for the model.
+    """One input sequence of the model: a prompt with sources, followed by a piece of the response.
 
-    The tokens `first` to `first + count` of the response are in `ids[start : start + count]`. `types` contains the
-    segment ids. `case` is the index of the case among the cases that were encoded together.
+    Attributes:
+        ids: The token ids. *Shape:* (tokens,)
+        types: The segment ids. *Shape:* (tokens,)
+        start: The index in `ids` of the first response token.
+        first: The index of this token among all tokens of the response. 0 unless the response was split.
+        count: The number of response tokens in this window, which are `ids[start : start + count]`.
+        case: The index of the case among the cases that were encoded together.
     """
 
     ids: Ids
@@ -88,9 +95,13 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class PairForm:
-    """Describes how a model joins two texts into one sequence.
+    """The special tokens with which a model joins two texts into one input sequence.
 
-    The form consists of the special tokens before, between and after the texts, and the segment id of the second text.
+    Attributes:
+        before: The ids of the special tokens before the first text, such as [CLS].
+        between: The ids of the tokens between the texts, such as [SEP].
+        after: The ids of the special tokens after the second text.
+        second_type: The segment id of the second text.
     """
 
     before: list[int]
@@ -100,7 +111,10 @@ class PairForm:
 
     @classmethod
     def of(cls, model: LocalModel) -> PairForm:
-        """Read the form from the model's tokenizer. If it has no separator tokens, a blank line separates the texts."""
+        """Infer the special tokens from the model's tokenizer.
+
+        If the tokenizer adds no separator between two texts, the tokens of a blank line are used.
+        """
         tokenizer = model.tokenizer
         around = special_tokens(model)
         texts = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", "b")]
@@ -120,9 +134,9 @@ class PairForm:
         return len(self.before) + len(self.between) + len(self.after)
 
     def window(self, first: Ids, second: Ids, offset: int = 0, case: int = 0) -> Window:
-        """Build a window from two texts.
+        """Build a window from the token ids of two texts, the prompt and a piece of the response.
 
-        The second text is a part of the response that begins at its token `offset`.
+        `offset` is the index of the piece's first token in the response, and `case` the index of the case.
         """
         start = len(self.before) + len(first) + len(self.between)
         ids = np.concatenate([self.before, first, self.between, second, self.after]).astype(np.int32)
@@ -133,7 +147,13 @@ class PairForm:
 
 @dataclass(frozen=True, slots=True)
 class PairEncoding:
-    """The windows of a case, and the span of characters of each token of the response."""
+    """A case that is encoded for a model.
+
+    Attributes:
+        windows: The input sequences of the model. Several if the response or the sources are too long for one.
+        spans: The span of characters in the response of each of its tokens. None for a token without characters.
+        notes: Remarks for the user, for example that the response was split.
+    """
 
     windows: list[Window]
     spans: tuple[Span | None, ...]
@@ -163,10 +183,10 @@ class _Part:
 
 
 class PairEncoder:
-    """Encodes cases for a model, and caches tokenised prompts.
+    """Encodes cases as windows, the input sequences of a model, and caches tokenised prompts.
 
     Raises:
-        InputError: The special tokens leave no room for a text.
+        InputError: The context length leaves room for fewer than 8 tokens besides the special tokens.
     """
 
     def __init__(self, model: LocalModel, settings: PairSettings | None = None) -> None:
@@ -183,16 +203,17 @@ class PairEncoder:
     def encode(
         self, cases: Sequence[Case], *, group: int = 1, neighbours: bool = False
     ) -> list[PairEncoding | CannotJudgeError]:
-        """Build the windows of each case, or the error that explains why there are none.
+        """Encode each case as windows, or return the error that says why it cannot be encoded.
 
-        A response that is too long for the model is read in parts. The parts end with a sentence if possible.
+        A response that is too long for the model is split into pieces with a window each. The pieces end with a
+        sentence if possible. The evidence of a window is the source sentences in it.
 
         Args:
             cases: The cases to encode.
-            group: How many responses to the same prompt share their evidence, so that they can share a pass.
-            neighbours: Whether neighbouring sentences of a response also share their evidence, `_NEIGHBOURS` at a time,
-                if sentences are read separately. In very long responses, more sentences share it, as long as enough
-                room is left for the evidence.
+            group: How many responses to the same prompt get the same evidence, so that the prompt is encoded once.
+            neighbours: If true, up to three neighbouring sentences of a response also get the same evidence. This
+                applies only with `PairSettings.by_sentence`. In responses of very many sentences, more of them share
+                it, as long as enough room is left for the evidence.
         """
         tokenised = tokenize_texts(self.model.tokenizer, [case.response for case in cases])
         results: list[PairEncoding | CannotJudgeError | None] = [None] * len(cases)

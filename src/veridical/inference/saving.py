@@ -1,4 +1,4 @@
-"""Write the record of a detector to a folder."""
+"""Save a detector's settings as JSON (`detector.json`) in a folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from veridical.records.errors import OutputError
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages on which results may depend."""
+    """Return the installed versions of Python and of packages that affect results, such as torch, by name."""
     installed = {"python": platform.python_version()}
     for name in ("veridical", "torch", "transformers", "tokenizers", "numpy"):
         try:
@@ -26,9 +26,9 @@ def versions() -> dict[str, str]:
 
 
 def save_record(record: Any, folder: str | Path) -> Path:
-    """Write a record as `detector.json` to a folder, and return the folder.
+    """Write `record`, the settings of a detector, as `detector.json` to a folder, and return the folder.
 
-    `io.serialization` must be able to encode the record.
+    `io.serialization.encode` must be able to encode the record.
 
     Raises:
         OutputError: The folder cannot be written.

@@ -21,12 +21,14 @@ _CACHED = 4000  # texts in all lists
 
 
 class SentenceEncoder:
-    """Embeds texts. An embedding is the mean of the states of all tokens, scaled to length 1.
+    """Embeds texts as vectors, to compare them by meaning.
 
-    The embeddings of recent lists of texts are cached, each list as a whole.
+    An embedding is the mean of the hidden states of all tokens, scaled to length 1. Embeddings are cached by the list
+    of texts that you pass to `embed`, so another list with the same texts is computed again.
 
     Args:
-        load: A function that returns the runner of an encoder. It is called when the first text is embedded.
+        load: A function that loads an encoder and returns its `PairRunner`. It is called when the first text is
+            embedded.
     """
 
     def __init__(self, load: Callable[[], PairRunner]) -> None:
@@ -35,11 +37,14 @@ class SentenceEncoder:
 
     @cached_property
     def runner(self) -> PairRunner:
-        """The runner, which is loaded when it is first needed."""
+        """The `PairRunner` that runs the encoder. It is loaded when it is first needed."""
         return self._load()
 
     def windows(self, texts: Sequence[str]) -> list[Window]:
-        """Tokenise each text as one window for the model. Long texts are cut."""
+        """Tokenise each text as one window, an input sequence of the model.
+
+        A window has at most 256 tokens, or fewer if the context length is shorter. Longer texts are truncated.
+        """
         model = self.runner.model
         special = special_tokens(model)
         before, after = special.before, special.after
@@ -49,7 +54,7 @@ class SentenceEncoder:
         return [Window(ids, np.zeros_like(ids), 0, 0, len(ids), i) for i, ids in enumerate(rows)]
 
     def embed(self, texts: Sequence[str]) -> Floats:
-        """Compute the embedding of each text. *Shape:* (texts, width)."""
+        """Compute the embedding of each text, a vector of length 1. *Shape:* (texts, width)."""
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
         return self._known.get(tuple(texts), len(texts), lambda: self._embedded(texts))

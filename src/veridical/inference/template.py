@@ -1,7 +1,7 @@
 """Render cases with prompt templates, and find where each source and the response are in the rendered text.
 
 A template is a text with the fields {source}, {question}, {history} and {response}. If a field is empty, its line is
-left out. There are two special names: "chat" uses the tokenizer's own chat template, and "raw" uses the prompt that
+omitted. There are two special names: "chat" uses the tokenizer's own chat template, and "raw" uses the prompt that
 produced the response.
 
 Few-shot examples are files in `shots/`. If you change one of them, give the template a new name.
@@ -26,16 +26,17 @@ _FIELD = re.compile(r"\{(source|question|history|response)\}")
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Turns a case into one text that ends in its response.
+    """A prompt template, which turns a case into one text: instructions, sources, question, and last the response.
 
     Attributes:
         name: The name of the template.
         text: The text of the template. It contains each field at most once and ends in {response}. {count} is the
             number of sources.
         separator: The text between two sources.
-        label: The text before each source, followed by the number of the source. Empty for no label.
+        label: A word before each source, which is followed by the number of the source, as in "passage 1: ". Empty for
+            no label.
         without_question: The text that is used instead of `text` for a case without a question.
-        exact: Whether white space before the response belongs to the prompt.
+        exact: If true, white space between the prompt and the response is kept. If false, it is stripped.
     """
 
     name: str
@@ -55,9 +56,9 @@ class Template:
 
     @property
     def digest(self) -> str:
-        """A hash of the prompt's text, as 16 hexadecimal digits.
+        """A hash of the template's texts, as 16 hexadecimal digits.
 
-        A detector records the hash of the template that it is trained with.
+        A trained detector records it, to detect that its template has changed.
         """
         about = f"{self.text}\0{self.separator}"
         if self.label or self.without_question is not None:
@@ -118,9 +119,12 @@ Piece = tuple[str, Span]  # a source's id, and a span of its characters
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The place of a source in a text.
+    """The position of a source, or of a piece of it, in a rendered prompt.
 
-    The characters `in_source` of the source `source_id` are at `in_text`. Both spans have the same length.
+    Attributes:
+        source_id: The id of the source.
+        in_text: The span of the piece in the rendered text.
+        in_source: The span of the same characters in the source. Both spans have the same length.
     """
 
     source_id: str
@@ -130,11 +134,17 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """The whole text of a model's input, and the places of the response (always at the end) and of each source.
+    """The text of a model's input, with the positions of the response and of each source in it.
 
-    A special token that occurs in the text, such as "</s>", is read as plain characters unless `markup` is set. If
-    `markup` is set, it is read as the special token, except inside the spans of `literal` (the sources, the response
-    and chat messages).
+    Attributes:
+        text: The text.
+        response: The span of the response, which is always at the end.
+        sources: The position of each source, or of each shown piece of a source.
+        notes: Remarks for the user, for example about sources that could not be located.
+        markup: How special tokens that are written in the text, such as "</s>", are tokenised. If true, they become the
+            special tokens. If false, they are plain characters.
+        literal: The spans in which they are plain characters even if `markup` is true: the sources or the chat message,
+            and the response.
     """
 
     text: str
@@ -159,14 +169,17 @@ def get_template(name: str) -> Template:
 def render(
     case: Case, template: Template | str, *, tokenizer: Any = None, pieces: Sequence[Piece] | None = None
 ) -> Rendered:
-    r"""Render a case as one text.
+    r"""Render a case as one text for a model, by filling in a prompt template.
 
     Args:
         case: The case to render.
         template: The template, or its name.
         tokenizer: The tokenizer, which only the template "chat" needs.
-        pieces: The parts of sources to show, in order. Default: all sources, whole. The template "raw" looks for each
-            source verbatim in `case.prompt` and takes the first free match. `notes` name the sources without a match.
+        pieces: The parts of sources to show, in order, each as (source id, span). Default: all sources in full.
+
+    The template "raw" uses `case.prompt`, and removes from it the parts of sources that are not in `pieces`. Each
+    source is located at its first verbatim match that no other source has taken. `Rendered.notes` name the sources
+    without a match.
 
     Raises:
         InputError: The template is "chat", and the tokenizer has no chat template.

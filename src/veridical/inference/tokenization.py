@@ -1,4 +1,4 @@
-"""Tokenise texts, and map the tokens of a text to its words by the characters that they share.
+"""Tokenise texts, and map tokens to units (words or other spans of the text) by the characters that they share.
 
 Offsets always come from the tokenizer itself. The results are token indices or spans of characters.
 """
@@ -25,9 +25,9 @@ _NOWHERE = (np.iinfo(np.int64).max, -1)  # a token that shares no character with
 
 @dataclass(frozen=True, slots=True)
 class SpecialTokens:
-    """The special tokens before and after a text.
+    """The ids of the special tokens that a model expects before and after a text.
 
-    In an encoder-decoder, the decoder first reads the tokens in `decoder`.
+    For an encoder-decoder, `decoder` are the tokens with which the input of the decoder begins. Otherwise, it is None.
     """
 
     before: tuple[int, ...]
@@ -37,20 +37,21 @@ class SpecialTokens:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Token ids and their (start, end) characters in the text."""
+    """The tokens of a text: their ids, and their offsets (start, end) in characters of the text."""
 
     ids: list[int]
     offsets: list[tuple[int, int]]
 
 
 def special_tokens(model: LocalModel) -> SpecialTokens:
-    """Find the special tokens that the model expects around a text.
+    """Return the ids of the special tokens that the model expects around a text.
 
     Most models expect the tokens that their tokenizer adds. A decoder expects no token after the text. If its tokenizer
     adds none before the text, the begin-of-text token is used, if there is one.
 
-    The decoder of an encoder-decoder first reads its start token. The token that generation forces (such as a language
-    token) follows, or else the tokens that the tokenizer puts before a text.
+    In an encoder-decoder, the input of the decoder begins with its start token. If the configuration forces a first
+    token (`forced_bos_token_id`, such as a language token), this token follows. Otherwise, the tokens follow that the
+    tokenizer puts before a text.
     """
 
     def token_id(name: str) -> int | None:
@@ -82,9 +83,9 @@ def tokenize(tokenizer: Any, text: str, *, markup: bool = False, literal: Sequen
     Args:
         tokenizer: A fast tokenizer.
         text: The text to tokenise.
-        markup: Whether "</s>" in the text is read as the special token. If not, it is read as four characters.
-        literal: The parts of the text in which "</s>" is always read as four characters. They must be in order and not
-            overlap.
+        markup: If true, "</s>" in the text becomes the special token. If false, it is tokenised as four characters.
+        literal: The spans of the text in which "</s>" is tokenised as four characters even if `markup` is true. They
+            must be sorted and not overlap.
     """
     (tokens,) = _tokenised(tokenizer, [text], markup)
     if not markup or not literal:
@@ -127,11 +128,12 @@ def _tokenised(tokenizer: Any, texts: Sequence[str], markup: bool) -> list[Token
 
 
 def response_spans(response: str, offsets: Sequence[tuple[int, int]]) -> tuple[Span | None, ...]:
-    """Find the span of characters that each token of a response stands for.
+    """Return the span of characters in the response that each of its tokens covers.
 
     A token without characters gets None. If several tokens share a character (such as an emoji that is split into
     bytes), each of them gets the span of this character. A character that the tokenizer drops is added to the token
-    before it, so every character except white space belongs to some token.
+    before it, or to the first token if there is none before it. Every character except white space therefore belongs to
+    some token.
 
     Args:
         response: The text of the response.
@@ -160,7 +162,7 @@ def response_spans(response: str, offsets: Sequence[tuple[int, int]]) -> tuple[S
 
 
 def token_unit_pairs(tokens: Ints, units: Ints) -> Ints:
-    """Find the pairs of token and unit that share a character, sorted by unit, then by token.
+    """Return all pairs of a token and a unit (such as a word) that share a character, sorted by unit, then by token.
 
     Args:
         tokens: The start and end characters of each token, in any order. *Shape:* (tokens, 2)
@@ -184,7 +186,7 @@ def token_unit_pairs(tokens: Ints, units: Ints) -> Ints:
 
 
 def tokens_of_units(spans: Sequence[Span | None], units: Sequence[Span]) -> list[Ints]:
-    """Find, for each unit, the indices of the tokens that share a character with the unit.
+    """Return, for each unit (such as a word), the indices of the tokens that share a character with it.
 
     `spans` are the characters of each token, or None for a token without characters.
 
@@ -198,9 +200,10 @@ def tokens_of_units(spans: Sequence[Span | None], units: Sequence[Span]) -> list
 
 
 def token_ranges(spans: Sequence[Span | None], units: Sequence[Span]) -> list[tuple[int, int]]:
-    """Find, for each unit of a text, its first token and the token after its last token.
+    """Return the token range of each unit of a text (such as a word): its first token, and the token after its last.
 
-    Tokens without characters that lie between the two are included. For a unit without tokens, the result is (0, 0).
+    `spans` are the characters of each token, or None for a token without characters. Such tokens in the middle of a
+    unit are included. For a unit without tokens, the result is (0, 0).
 
     >>> token_ranges([Span(0, 2), None, Span(2, 4), Span(5, 6)], [Span(0, 4), Span(4, 5), Span(5, 6)])
     [(0, 3), (0, 0), (3, 4)]
@@ -211,7 +214,7 @@ def token_ranges(spans: Sequence[Span | None], units: Sequence[Span]) -> list[tu
 
 
 def joined_tokens(spans: Iterable[Span | None]) -> list[Span]:
-    """Return the spans of tokens in order. Tokens that share a character are merged.
+    """Sort the spans of tokens, drop None, and merge those that share a character, as the bytes of one emoji do.
 
     >>> joined_tokens([Span(0, 2), Span(2, 3), None, Span(2, 5)])
     [Span(start=0, end=2), Span(start=2, end=5)]
@@ -226,9 +229,10 @@ def joined_tokens(spans: Iterable[Span | None]) -> list[Span]:
 
 
 def units_of(text: str, spans: Iterable[Span | None], unit: str) -> list[Span]:
-    """Find the units of a text to score.
+    """Return the spans of a text that get a score each: its words if `unit` is "word", or its tokens if it is "token".
 
-    The units are the words of the text if `unit` is "word", and otherwise its tokens without white space.
+    `spans` are the characters of each token, or None for a token without characters. Tokens are returned without the
+    white space at their edges, and tokens that share a character are merged.
     """
     if unit == "word":
         return words(text)

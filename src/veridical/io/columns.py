@@ -1,7 +1,7 @@
-"""Find the columns of a row that contain a case.
+"""Find the columns of a row that contain the parts of a case: response, sources, question and id.
 
-You can name the columns yourself. Otherwise, Veridical's own columns and the columns of other tools are recognised by
-their names.
+A row is a mapping of column names to values, from a table or a JSON object. You can name the columns yourself.
+Otherwise, Veridical's own columns and the columns of other tools are recognised by their names.
 """
 
 from __future__ import annotations
@@ -26,15 +26,21 @@ from veridical.records.types import Case, Source
 _CASE_FIELDS = {field.name for field in fields(Case)} | {TAG}
 _SOURCE_FIELDS = {field.name for field in fields(Source)}
 LABELS = ("label", "hallucinated", "is_hallucinated", "hallucination", "spans", "document")
-"""Columns that labelled data often has in addition to the case. They are left out of the case."""
+"""Columns with labels, which data sets often have beside the columns of the case. They are ignored in building it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The column names that a tool uses for the response, the sources and the question, best first.
+    """The column names that a tool, such as RAGAS, uses for the response, the sources and the question.
 
     A name with dots is either the name of a column or a path into nested objects. The objects may also be JSON text in
     a cell.
+
+    Attributes:
+        name: The name of the tool.
+        responses: The possible columns of the response, best first.
+        sources: The possible columns of the sources, best first.
+        questions: The possible columns of the question, best first.
     """
 
     name: str
@@ -96,15 +102,18 @@ _PARTS = {name for layout in LAYOUTS for name in (*layout.responses, *layout.sou
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns that hold the parts of a case. Columns that you do not name are recognised by name (`LAYOUTS`).
+    """The names of the columns with the response, sources and other parts of a case.
+
+    Columns that you do not name are recognised by their usual names in other tools (`LAYOUTS`).
 
     Attributes:
         response: The column of the response.
         sources: The columns of the sources. Each contains a text or a list of texts.
-        must_cover: The columns of sources that the response has to cover. Each contains a text or a list of texts.
+        must_cover: The columns of sources whose content the response has to cover (`Source.must_cover`). Each contains
+            a text or a list of texts.
         id: The column of the row's id. Default: the column `id` if there is one, or else the number of the row.
         question: The column of the question that the response answers.
-        group: The column by which results are grouped.
+        group: The column by whose values results are broken down, such as "task".
     """
 
     response: str | None = None
@@ -116,33 +125,36 @@ class Columns:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The named columns, each once."""
+        """The columns that you have named, each once."""
         names = (self.response, *self.sources, *self.must_cover, self.id, self.question, self.group)
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     @property
     def maps(self) -> bool:
-        """Whether any column is named, apart from the column of the group."""
+        """True if you have named any column other than `group`."""
         return any((self.response, self.sources, self.must_cover, self.id, self.question))
 
     def is_own_case(self, row: Mapping[str, Any]) -> bool:
-        """Return whether a JSON object is a case in Veridical's own form. Labels and the group are ignored."""
+        """Return whether a JSON object has only the fields of a `Case`, apart from labels and the group.
+
+        It must have the field "response". The result is False if you have named columns (`maps`).
+        """
         return not self.maps and "response" in row and set(row) <= {*_CASE_FIELDS, *LABELS, self.group}
 
     def needed(self, names: Iterable[str]) -> list[str]:
-        """Select the columns of a table that contain or may contain a part of a case."""
+        """Select, from the column names of a table, those that are named or recognised, so that only these are read."""
         wanted = _RECOGNISED | {part for name in self.named for part in (name, name.partition(".")[0])}
         return [name for name in names if name in wanted or name.partition(".")[0] in wanted]
 
     def resolve(self, row: Mapping[str, Any], known: str | None = None) -> tuple[Columns, str | None]:
-        """Find the columns of a row that hold the parts of a case, and the name of the layout.
+        """Find the columns of a row with the parts of a case. Return them, and the name of the layout that they follow.
 
-        The name is None for Veridical's own layout. If several layouts or columns fit, those with values in this row
-        are preferred to those that are empty.
+        A layout is the set of column names of a tool (`Layout`). The name is None for Veridical's own column names. If
+        several layouts or columns fit, those with values in this row are preferred to those that are empty.
 
         Args:
             row: The values of the row, by column.
-            known: The layout of earlier rows, which is tried first.
+            known: The name of the layout of earlier rows, which is tried first.
 
         Raises:
             InputError: A named column is missing, the response is neither named nor recognised, or it is also a source.
@@ -180,7 +192,7 @@ class Columns:
         return ours, None
 
     def describe(self) -> str:
-        """Describe in one line which column contains which part.
+        """Describe in one line, for the user, which column is used for the response, the sources and the question.
 
         >>> Columns("answer", ("contexts",), question="question").describe()
         "response 'answer', sources 'contexts', question 'question'"
@@ -257,13 +269,13 @@ def _is_empty(value: object) -> bool:
 def as_case(
     row: Mapping[str, Any], columns: Columns, *, default_id: str, notes: Counter[str] | None = None
 ) -> tuple[Case, str | None]:
-    """Build a case from a row. Return the case and the group of the row, or None if the row has no group.
+    """Build a case from a row. Return the case, and the row's value in the column `group` (None if there is none).
 
     Args:
         row: The values of the row, by column.
         columns: The columns that contain the case, as `Columns.resolve` found them.
         default_id: The id for a case whose row has no id.
-        notes: Counts how often each kind of content is left out.
+        notes: A counter of ignored content, such as sources that are null. This function adds to it.
 
     Raises:
         InputError: The row lacks a column, or a column contains something other than texts.
@@ -293,7 +305,10 @@ def as_case(
 def own_case(
     row: Mapping[str, Any], columns: Columns, *, default_id: str, notes: Counter[str]
 ) -> tuple[Case, str | None]:
-    """Build a case from a JSON object in Veridical's own form. Return the case and its group.
+    """Build a case from a JSON object with the fields of a `Case`, or of a conversation (its last assistant turn).
+
+    Return the case, and the object's value in the column `group` (None if there is none). `notes` counts ignored
+    content, as in `as_case`.
 
     Raises:
         InputError: The object does not describe a case.
@@ -333,7 +348,7 @@ def _is_misspelt(name: str) -> bool:
 
 
 def group_of(row: Mapping[str, Any], columns: Columns) -> str | None:
-    """Return the group of a row, or None if it has no group."""
+    """Return the value in the column `Columns.group` of a row as a text, or None if it has none."""
     group = row.get(columns.group) if columns.group is not None else None
     return None if group is None else _name(group, columns.group)
 
@@ -374,9 +389,9 @@ def _sources(row: Mapping[str, Any], column: str, must_cover: bool, notes: Count
 
 
 def source_fields(item: Any) -> Any:
-    """Convert a document of another tool to the fields of a source, if its text is not in a field called `text`.
+    """Convert a retrieved document of another tool to the fields of a `Source`, such as "text" and "metadata".
 
-    Any other value is returned unchanged.
+    A document that already has a field `text`, and any other value, is returned unchanged.
 
     >>> source_fields({"_id": "a", "_source": {"body": "It is red."}})
     {'id': 'a', 'text': 'It is red.'}

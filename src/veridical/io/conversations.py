@@ -1,9 +1,9 @@
-"""Turn conversations into cases, one for each turn of the assistant.
+"""Convert conversations to cases, one for each turn of the assistant.
 
 The messages can have the forms of OpenAI, Anthropic, LangChain and others. Each turn is checked against the evidence
-before it: passages, tool results and what the user stated. Questions and requests of the user are left out, because
-they state nothing. You can also choose a part of the system message as evidence. Earlier turns of the assistant are not
-evidence by default.
+before it, which becomes the sources of the case: passages, tool results and statements of the user. Questions and
+requests of the user are not evidence, because they state nothing. You can also choose a part of the system message as
+evidence. Earlier turns of the assistant are not evidence by default.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class _Message:
 
 
 def is_tag(system: object) -> bool:
-    """Return whether `system` is "none", "all" or the name of a tag, rather than a prompt.
+    """Return whether `system` is an option of `read_conversation` ("none", "all" or a tag), and not a system prompt.
 
     >>> is_tag("context"), is_tag("<context>"), is_tag("Be brief.")
     (True, True, False)
@@ -111,7 +111,10 @@ def is_tag(system: object) -> bool:
 
 
 def named_messages(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Rename the field `conversations` (ShareGPT's name) of a JSON object to `messages`."""
+    """Rename the field `conversations` (ShareGPT's name) of a JSON object to `messages`.
+
+    An object that has the field `messages`, or no list of conversations, is returned unchanged.
+    """
     if "messages" in document or not isinstance(document.get("conversations"), list):
         return document
     return {"messages" if name == "conversations" else name: value for name, value in document.items()}
@@ -127,10 +130,11 @@ def read_conversation(
     only_last: bool = False,
     prompt: str | Sequence[Any] = "",
 ) -> list[Case]:
-    """Make a case from each assistant turn that contains text, in order.
+    """Build a case from each assistant turn of a conversation that contains text, in order.
 
-    The id of a case consists of `id` and the number of the message. The `question` of a case is the user's last turn.
-    If that turn depends on an earlier one ("And for children?"), the user's turn before it is prepended.
+    The sources of a case are the evidence in the messages before the turn. The id of a case consists of `id` and the
+    number of the message. The `question` of a case is the user's last turn. If that turn depends on an earlier one
+    ("And for children?"), the user's turn before it is prepended.
 
     Messages may have `sources` of their own, which are evidence for all turns that follow. If a user's message contains
     a retrieved context in the form of a known prompt (`io.prompt_context`), this context is evidence, too.
@@ -139,11 +143,11 @@ def read_conversation(
         messages: The conversation, as message objects or dictionaries of OpenAI (chat completions and responses),
             Anthropic, Gemini, LangChain, LlamaIndex or the AI SDK, or as pairs of role and text.
         id: The id of the conversation.
-        sources: The passages that every turn may rest on.
+        sources: Passages that are evidence for every turn.
         system: The part of system messages that is evidence: "none", "all", or the name of a tag. The tag "context",
             for example, stands for the text between <context> and </context>, or for the context of a known prompt.
-        assistant: Whether earlier assistant turns are evidence, too.
-        only_last: Whether to return only the case of the last assistant turn.
+        assistant: If true, earlier assistant turns are evidence, too.
+        only_last: If true, return only the case of the last assistant turn.
         prompt: A system message to put before the first message, as a text or a list of blocks. Its number is 0.
 
     Raises:
@@ -176,16 +180,17 @@ def coming_turn(
     evidence_roles: Collection[str] = (),
     markers: Sequence[Marker] = (),
 ) -> Case:
-    """Make the case for the assistant's next turn after `messages`, with an empty response.
+    """Build the case for a response of the assistant that is still to come, with an empty response.
 
-    System messages are read as by `read_conversation` with `system="context"`.
+    Use it to check a response while it is generated. The evidence in `messages` becomes the sources of the case. System
+    messages are treated as by `read_conversation` with `system="context"`.
 
     Args:
         messages: The conversation so far, as in `read_conversation`.
         id: The id of the case.
-        sources: The passages that the turn may rest on.
-        evidence_roles: Further roles, whose messages are evidence as a whole.
-        markers: Markers that find the context in prompts of your own.
+        sources: Further passages that are evidence.
+        evidence_roles: Additional role names, such as "docs". The full text of their messages is evidence.
+        markers: Markers that locate the retrieved context in prompts of your own (`io.prompt_context.Marker`).
 
     >>> coming_turn([("docs", "It is red."), ("user", "Which colour?")], evidence_roles=["docs"]).sources[0].text
     'It is red.'

@@ -29,7 +29,13 @@ CONVERTED_ENDINGS = frozenset({".pdf", ".docx", ".xlsx", *_HTML_ENDINGS, *_MARKD
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The text of a document, the positions at which its pages begin (PDF only), and notes on possible faults."""
+    """A source document that was converted to text.
+
+    Attributes:
+        text: The text.
+        pages: The positions in `text`, in characters, at which the pages begin. Empty unless the file is a PDF.
+        notes: Remarks for the user, such as "a.xlsx: the hidden sheet 'Old' is left out".
+    """
 
     text: str
     pages: tuple[int, ...] = ()
@@ -39,7 +45,10 @@ class Document:
 def read_document(
     path: Path, *, encoding: str = "utf-8", max_bytes: int = MAX_BYTES, empty_allowed: bool = False
 ) -> str:
-    """Read the text of a source document. The arguments and errors are those of `load_document`."""
+    """Convert a source document to text, without its page positions and notes.
+
+    The arguments and errors are those of `load_document`.
+    """
     return load_document(path, encoding=encoding, max_bytes=max_bytes, empty_allowed=empty_allowed).text
 
 
@@ -171,7 +180,9 @@ Box = tuple[float, float, float, float]
 
 
 def columns_are_interleaved(boxes: Sequence[Box], width: float) -> bool:
-    """Return whether the text of a page mixes two columns of prose, because each line runs across both columns.
+    """Return whether the extracted text of a PDF page mixes two columns of prose.
+
+    This happens if the PDF stores each line across both columns, so that sentences are torn apart.
 
     Args:
         boxes: The left, bottom, right and top edge of each run of text, in reading order.

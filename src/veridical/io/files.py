@@ -20,7 +20,7 @@ from veridical.records.errors import DataError, InputError, OutputError
 MAX_BYTES = 256 * 1024 * 1024
 STDIN = Path("-")
 ROW_ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".xlsx", ".parquet")
-"""The extensions of files of rows, which are read case by case."""
+"""The extensions of files that contain many cases, as rows of a table or as JSON values."""
 
 _BOMS = (
     (b"\xff\xfe\x00\x00", "utf-32"),
@@ -87,8 +87,9 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 def open_text(path: Path, *, encoding: str = "utf-8", newline: str = "\n") -> Iterator[TextIO]:
     """Open a file, or standard input if the path is "-", to read text as a stream.
 
-    A byte-order mark is dropped. A byte that cannot be decoded becomes a lone surrogate, so that only the line or cell
-    with this byte is refused later (`not_text`). By default, only a line feed ends a line.
+    A byte-order mark is dropped. A byte that cannot be decoded becomes a lone surrogate instead of raising an error.
+    The caller can then reject only the line or cell with this byte (`jsonl.is_text`). By default, only a line feed ends
+    a line.
 
     Raises:
         DataError: The file cannot be opened, is binary, or its encoding is unknown.
@@ -159,7 +160,7 @@ def is_one_of(path: Path, others: Iterable[Path]) -> bool:
 
 
 def not_text(encoding: str) -> str:
-    """Return the error message for bytes that are not text in `encoding`."""
+    """Return the error message for bytes that cannot be decoded in `encoding`, such as "not utf-8 text"."""
     return f"not {encoding} text"
 
 
@@ -195,8 +196,9 @@ def _encoding_of(start: bytes, encoding: str) -> str:
 def write_whole(path: Path, content: str | bytes, *, follow_link: bool = True) -> None:
     """Write a file completely or not at all. Text is written as UTF-8.
 
-    If the user did not name the file, set `follow_link` to False to refuse symbolic links, because someone else may
-    have put a link with this name into the folder.
+    If `path` is a symbolic link, the target of the link is replaced. If the user did not choose the name of the file,
+    set `follow_link` to False to reject symbolic links, because someone else may have put a link with this name into
+    the folder.
 
     Raises:
         OutputError: The file cannot be written. An old file with this name stays unchanged.
@@ -219,10 +221,10 @@ def open_no_link(path: str, flags: int) -> int:
 
 @contextmanager
 def replacing(path: Path, *, follow_link: bool = True) -> Iterator[Path]:
-    """Yield a temporary file next to `path`, which replaces `path` when the block ends without an error.
+    """Yield the path of a temporary file next to `path`, which replaces `path` when the block ends without an error.
 
-    Until then, the old file stays unchanged. The new file gets the permissions of the old one. If `path` is a device,
-    the block gets `path` itself.
+    Write to the temporary file inside the block. Until it ends, the old file stays unchanged. The new file gets the
+    permissions of the old one. If `path` is a device, such as /dev/stdout, `path` itself is yielded.
 
     Raises:
         OSError: The file cannot be written, or `path` is a symbolic link and `follow_link` is False.

@@ -1,6 +1,6 @@
-"""Find the position of a value in a JSON text, and map spans inside a string value to spans of the text.
+"""Find the position of a value in a JSON text, and map spans of a string value to spans of the JSON text.
 
-Check first that the text is JSON. For other texts, most of these functions raise `ValueError` or `IndexError`.
+Check first that the text is valid JSON. For other texts, most of these functions raise `ValueError` or `IndexError`.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ def members(text: str, at: int = 0) -> Iterator[tuple[str | int, int]]:
 
 
 def find_value(text: str, keys: tuple[str | int, ...], at: int = 0) -> int | None:
-    """Find the position of the value that the path `keys` leads to. Return None if there is no such value.
+    """Return the position in a JSON text of the value at the path `keys`, or None if there is no such value.
 
-    The path begins at the value at or after `at`. If the path meets a string before its last key, the position of this
-    string is returned, because a case may have a bare string in place of an object or a list.
+    A path is a sequence of object keys and array indices. It begins at the value at or after `at`. If it meets a string
+    before its last key, the position of this string is returned, because a case may have a bare string where an object
+    or a list is usual.
 
     >>> find_value('{"sources": ["a", {"text": "b"}]}', ("sources", 1, "text")), find_value('["a"]', (0, "text"))
     (27, 1)
@@ -63,9 +64,10 @@ def find_value(text: str, keys: tuple[str | int, ...], at: int = 0) -> int | Non
 
 
 def find_string(text: str, value: str, at: int = 0) -> int | None:
-    """Find the position of the only string that equals `value` inside the JSON value at or after `at`.
+    """Return the position of the only string that equals `value` inside the JSON value at or after `at`.
 
-    Return None if there is no such string, or more than one. Keys are not searched.
+    The position is that of its opening quote. Return None if there is no such string, or more than one. Keys are not
+    searched.
 
     >>> find_string('{"b": ["a", {"c": "b"}]}', "b"), find_string('["a", "a"]', "a")
     (18, None)
@@ -77,7 +79,7 @@ def find_string(text: str, value: str, at: int = 0) -> int | None:
 
 
 def path_of(text: str, span: Span) -> str | None:
-    """Find the path of the innermost object or array in a JSON text that contains `span`.
+    """Return the path of the innermost object or array in a JSON text that contains `span`, such as "orders[1]".
 
     Return None if the text is not JSON, or if only the outermost value contains the span.
 
@@ -103,7 +105,14 @@ def path_of(text: str, span: Span) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class JsonString:
-    """A string inside a JSON text, with its `value`, the position of its opening quote, and its escapes."""
+    """A string inside a JSON text, with which you can map spans of its decoded value to the JSON text (`place`).
+
+    Attributes:
+        value: The decoded value of the string.
+        at: The position of its opening quote in the JSON text.
+        escapes: The indices in `value` of the characters that are escaped in the JSON text, ascending.
+        extra: For each escape, the number of additional characters that it and all escapes before it take.
+    """
 
     value: str
     at: int
@@ -112,7 +121,7 @@ class JsonString:
 
     @classmethod
     def read(cls, text: str, at: int) -> JsonString:
-        """Read the string at position `at` of a JSON text.
+        """Parse the string at position `at` of a JSON text.
 
         Raises:
             ValueError: There is no string at this position.
@@ -140,6 +149,6 @@ class JsonString:
 
 
 def after_space(text: str, position: int) -> int:
-    """Return the position after the white space that begins at `position`."""
+    """Return the position of the first character of a JSON text, at or after `position`, that is not white space."""
     match = _SPACE.match(text, position)
     return match.end() if match else position

@@ -1,7 +1,7 @@
 """Read the JSON values of a file as a stream.
 
 The values may be one per line, or spread over any number of lines, or the items of an array. Each value comes with its
-place in the file, so that a finding can point there.
+position in the file, so that an editor can show a finding there.
 """
 
 from __future__ import annotations
@@ -27,10 +27,13 @@ _MOST_SKIPPED = 16  # the length of a line that is skipped, as a multiple of the
 
 @dataclass(frozen=True, slots=True)
 class JsonPlace:
-    """The position of a value in a file.
+    """The position of a JSON value in a file.
 
-    The value begins at index `at` of `text`, which is a part of the file. `text` begins at character `start` of the
-    file, where line `line` (from 1) begins.
+    Attributes:
+        text: The lines of the file that contain the value.
+        at: The index in `text` at which the value begins.
+        start: The position in the file, in characters, at which `text` begins.
+        line: The number of the line at which `text` begins, from 1.
     """
 
     text: str
@@ -41,7 +44,14 @@ class JsonPlace:
 
 @dataclass(frozen=True, slots=True)
 class JsonValue:
-    """A value with its text and the line on which it begins. If it cannot be read, `value` is the error."""
+    """A JSON value of a file, with its position.
+
+    Attributes:
+        line: The line on which it begins, from 1.
+        value: The value, or a `DataError` if it cannot be parsed.
+        text: The JSON text of the value.
+        place: Its position in the file.
+    """
 
     line: int
     value: Any
@@ -56,10 +66,11 @@ def json_values(
 
     Args:
         path: The text file to read. "-" is standard input.
-        max_bytes: The most characters that a value or line may have. A longer line is an error, and is never held in
-            memory as a whole. A line of more than 16 times this limit ends the reading. None sets no limit.
+        max_bytes: The highest number of characters in a value or a line. A longer line is yielded as an error, and is
+            never loaded into memory in full. A line of more than 16 times this limit raises a `DataError`. None sets no
+            limit.
         encoding: The encoding of a file without a byte-order mark.
-        on_constant: A function that is called for each NaN or infinite number, which is then read as null. If None,
+        on_constant: A function that is called for each NaN or infinite number, which is then parsed as null. If None,
             such a number is an error.
     """
     return _Reader(path, max_bytes, on_constant).read(encoding)

@@ -34,7 +34,7 @@ class Line:
 
 
 def refuse(error: DataError, on_bad: OnBad) -> None:
-    """Raise `error`, or pass it to `on_bad` if that function is given."""
+    """Report a line that cannot be used: pass `error` to the function `on_bad`, or raise it if `on_bad` is None."""
     if on_bad is None:
         raise error
     on_bad(error)
@@ -67,9 +67,9 @@ def is_text(text: str) -> bool:
 
 
 def read_json(path: Path, *, on_bad: OnBad = None) -> Iterator[tuple[Line, object]]:
-    """Yield each line of a JSON Lines file with its value.
+    """Yield each line of a JSON Lines file with its parsed value. Blank lines are skipped.
 
-    A line that is not JSON is treated like a line that cannot be decoded (`read_lines`).
+    The error of a line that is not JSON is passed to `on_bad`, or raised if `on_bad` is None.
     """
     for line in read_lines(path, on_bad=on_bad):
         try:
@@ -81,7 +81,7 @@ def read_json(path: Path, *, on_bad: OnBad = None) -> Iterator[tuple[Line, objec
 
 
 def json_error(error: ValueError | RecursionError, path: Path, line: int) -> DataError:
-    """Turn an error of the `json` module into a `DataError` that names the file and the line."""
+    """Convert an exception of the `json` module to a `DataError` that names the file and the line."""
     if isinstance(error, json.JSONDecodeError):
         message = f"not JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
         return DataError(message, path=path, line=line)

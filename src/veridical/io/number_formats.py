@@ -21,7 +21,10 @@ _MOST = Decimal(10) ** 12  # with `_PLACES`, this fits into the digits of a Deci
 
 
 def shown(value: object, number_format: str = "General") -> str | None:
-    """Return the text that a cell shows, or None for an empty cell.
+    """Return the text that a spreadsheet shows for a cell, or None for an empty cell.
+
+    `value` is the stored value, and `number_format` is Excel's format code of the cell. A negative number is always
+    written with a minus sign, even if its format uses brackets.
 
     >>> [shown(*cell) for cell in ((0.1275, "0.0%"), (1234.5, '"$"#,##0.00'), (-5, "0;(0)"), (2.0, "General"))]
     ['12.8%', '$1,234.50', '-5', '2']

@@ -15,7 +15,10 @@ from veridical.records.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """The words before and after a context in a prompt. If `after` is None, the context is the rest of the message."""
+    """Locates the retrieved context in the prompts of one application, by the words before and after it.
+
+    If `after` is None, the context goes on to the end of the message.
+    """
 
     before: re.Pattern[str]
     after: re.Pattern[str] | None = None
@@ -23,14 +26,14 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The context in a message, and the question that follows it, or None if no question follows."""
+    """The retrieved context in a prompt, and the user's question in it (None if there is none)."""
 
     text: str
     question: str | None
 
     @property
     def passages(self) -> list[str]:
-        """The texts of the context's `<source>` elements, or the whole context if it has no such elements."""
+        """The texts of the context's `<source>` elements (Open WebUI), or else the whole context as one passage."""
         return [element["text"].strip() for element in _SOURCE.finditer(self.text)] or [self.text.strip()]
 
 
@@ -83,7 +86,7 @@ def read_marker(text: str) -> Marker:
 
 
 def context_of(message: str, own: Iterable[Marker] = ()) -> Context | None:
-    r"""Find the context in a message. Return None if no marker fits.
+    r"""Find the retrieved context in a prompt, and the user's question. Return None if no marker fits.
 
     Your own markers are tried first. The context begins after the first occurrence of the opening words and ends before
     the last occurrence of the closing words, because the documents in it may contain the same words.

@@ -1,4 +1,7 @@
-"""Read the rows of a file as cases, one at a time, from JSON in any arrangement, CSV, Excel or Parquet."""
+"""Read the rows of a file as cases, one at a time, from JSON in any arrangement, CSV, Excel or Parquet.
+
+A row is a row of a table, or a value of a JSON file. It contains one case, or a conversation.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +27,19 @@ __all__ = ["Columns", "Content", "RowForm", "RowReader", "SourceRow", "is_table"
 _TABLES = (".csv", ".tsv", ".tab", ".xlsx", ".parquet")
 
 Content: TypeAlias = "Mapping[str, Any] | DataError"
-"""The values of a row by column, or the error if the row cannot be read."""
+"""The values of a row by column, or the error if the row cannot be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowForm:
-    """Says how to read files of rows.
+    """The user's options for reading files of rows, such as column names and encoding.
 
     Attributes:
         columns: The columns that contain the parts of a case.
         encoding: The encoding of text files without a byte-order mark.
-        delimiter: The delimiter of text tables. Default: it is detected.
-        max_bytes: The most characters that a JSON line or a cell may have.
-        also: Further columns to read from tables.
+        delimiter: The delimiter of text tables, such as ";". Default: it is detected.
+        max_bytes: The highest number of characters in a JSON line or a cell.
+        also: Columns to read from tables in addition to those of the case and of labels.
     """
 
     columns: Columns = field(default_factory=Columns)
@@ -48,9 +51,13 @@ class RowForm:
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """One row of a file, with its content. `place` is the line or the number of the row, from 1.
+    """One row of a file of rows.
 
-    A row of JSON also has its text and its position in the file.
+    Attributes:
+        place: The line of the file on which it begins, or in an Excel or Parquet file the number of the row, from 1.
+        content: Its values by column, or the error if it cannot be parsed.
+        text: Its JSON text. None for a row of a table.
+        json: The position of this text in the file. None for a row of a table.
     """
 
     place: int
@@ -60,17 +67,17 @@ class SourceRow:
 
 
 def is_table(path: str | Path) -> bool:
-    """Return whether a file is a table with a header, rather than a file of JSON objects."""
+    """Return whether a file is a table (CSV, TSV, Excel or Parquet) by its extension, and not a file of JSON values."""
     return ending_of(path) in _TABLES
 
 
 class RowReader:
-    """Reads the rows of one file as cases.
+    """Reads the rows of one file, and converts them to cases.
 
     Attributes:
-        notes: The kinds of content that were left out of the rows read so far, and how often.
-        layout: A line for the user about the recognised columns, or about the lack of a column of sources. None if the
-            file has Veridical's own columns.
+        notes: How often each kind of content was ignored so far, such as "sources that are null, left out".
+        layout: A line for the user that says which columns were recognised, or that no column of sources is known. None
+            if the file has Veridical's own columns.
     """
 
     def __init__(self, path: Path, form: RowForm) -> None:
@@ -81,10 +88,12 @@ class RowReader:
         self._names: list[str] = []  # of all columns of a table, read or not
 
     def rows(self) -> Iterator[SourceRow]:
-        """Yield the rows of the file.
+        """Yield the rows of the file, which is read as a stream.
+
+        A row that cannot be parsed has an error as its content.
 
         Raises:
-            DataError: The file cannot be read, or is a table that lacks a column.
+            DataError: The file cannot be read, or is a table that lacks a required column.
         """
         form, ending = self.form, ending_of(self.path)
         if ending == ".parquet":
@@ -150,7 +159,9 @@ class RowReader:
         return columns, layout
 
     def case(self, row: SourceRow, default_id: str) -> tuple[Case, str | None]:
-        """Build the case in a row. Return the case and its group.
+        """Convert a row to a case. Return the case, and the row's value in the column `group` (None if there is none).
+
+        If the row is a conversation, the case is its last assistant turn.
 
         Raises:
             DataError: The row contains no case. The error names the file and the line.
@@ -195,7 +206,7 @@ class RowReader:
         return {"response", "messages"}.isdisjoint(value) and self._columns_of_table(value) is None
 
     def cases(self, row: SourceRow, default_id: str) -> list[Case]:
-        """Build the case in a row. A conversation gives one case for each assistant turn."""
+        """Convert a row to cases: one case, or for a conversation one case for each assistant turn."""
         case, _ = self.case(row, default_id)
         content = row.content
         if isinstance(content, DataError) or "messages" not in content or self._columns_of_table(content) is not None:
@@ -203,7 +214,10 @@ class RowReader:
         return own_turns(content, self.form.columns, default_id=default_id)
 
     def remarks(self) -> list[str]:
-        """Return one line about the recognised columns, and one for each kind of content that was left out."""
+        """Return the remarks for the user on the rows so far, one per line.
+
+        They say which columns were recognised, and which kinds of content were ignored how often.
+        """
         left_out = [f"{self.path}: {what}: {count:,}" for what, count in self.notes.items() if count]
         return ([self.layout] if self.layout else []) + left_out
 
@@ -224,9 +238,9 @@ def read_cases(
 
     The path "-" stands for standard input, which is read as JSON. If a case has no id, its number is used.
 
-    If a text contains a lone surrogate, the row becomes a case without texts, which no detector judges, and `remark`
-    gets the reason. After the last row, `remark` gets one line about the columns that were recognised, and one for each
-    kind of content that was left out.
+    A conversation gives one case for each assistant turn. If a text contains a lone surrogate, the row becomes a case
+    without texts, which no detector judges, and the function `remark` gets the reason. After the last row, `remark`
+    gets the remarks on the file (`RowReader.remarks`), one line per call.
 
     Raises:
         DataError: A row is not a case, an id is repeated, or the file contains no cases. The error names the file and

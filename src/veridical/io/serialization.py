@@ -1,8 +1,8 @@
 """Convert records to versioned JSON documents and back, and describe them by JSON Schema.
 
-A document is one JSON object with the fields of the record and `"veridical": "<kind>/<version>"`. If you write a case
-by hand, you can leave out this tag and the ids, and write a source as a bare string. Unknown fields raise an error that
-says where they are.
+A document is one JSON object with the fields of the record and the tag `"veridical": "<kind>/<version>"`, such as
+`"veridical": "case/1"`. If you write a case by hand, you can omit this tag and the ids, and write a source as a bare
+string. Unknown fields raise an error that says where they are.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _version(kind: str) -> int:
 
 
 def tag_of(kind: str) -> str:
-    """Return the tag of documents of a given kind, such as "case/1"."""
+    """Return the value of the field "veridical" in documents of a kind, such as "case/1" for the kind "case"."""
     return f"{kind}/{_version(kind)}"
 
 
@@ -88,10 +88,10 @@ def kind_of(record: object) -> str:
 
 
 def encode(record: object, *, indent: int | None = None, sources: bool = True) -> str:
-    """Convert a record to a JSON document. Fields with their default value are left out.
+    """Convert a record, such as a `Case`, to a JSON document. Fields with their default value are omitted.
 
-    The document is on one line unless you set `indent`. If you set `sources` to False, the case inside the record loses
-    its sources, and also its history, because earlier prompts may contain sources.
+    The document is on one line unless you set `indent`. If you set `sources` to False, the sources of the case inside
+    the record are omitted. Its history is omitted, too, because earlier prompts may contain sources.
 
     Raises:
         WireError: The record contains a value that JSON in UTF-8 cannot hold, for example NaN, infinity or a lone
@@ -123,10 +123,10 @@ def _shown(tag: object) -> str:
 
 
 def decode(text: str | bytes | Mapping[str, Any], kind: str | None = None) -> Any:
-    """Build the record that a JSON document describes.
+    """Convert a JSON document to its record, such as a `Case`. This reverses `encode`.
 
     The document can be a text or an object from `parse`. With a `kind`, only documents of this kind are accepted, and
-    they need no tag.
+    they need no field "veridical".
 
     Raises:
         WireError: The kind or version is unknown, a field is unknown or missing, or a value is out of its range.
@@ -144,7 +144,7 @@ def decode(text: str | bytes | Mapping[str, Any], kind: str | None = None) -> An
 
 
 def decode_case(text: str | bytes | Mapping[str, Any], *, default_id: str) -> Case:
-    """Build the case in a document, which may be written by hand.
+    """Convert a JSON document to a case. It may be written by hand, without ids and with sources as bare strings.
 
     A case without an id is called `default_id`. If the document is a conversation (`messages`), the case is the last
     assistant turn.
@@ -156,9 +156,10 @@ def decode_case(text: str | bytes | Mapping[str, Any], *, default_id: str) -> Ca
 
 
 def decode_cases(text: str | bytes | Mapping[str, Any], *, default_id: str) -> list[Case]:
-    """Build the cases in a document, which may be a single case or a conversation.
+    """Convert a JSON document to cases. It may be a single case or a conversation.
 
-    A conversation (`messages`) gives one case for each assistant turn.
+    A conversation has the field `messages`, and gives one case for each assistant turn. A case or conversation without
+    an id is called `default_id`.
 
     >>> chat = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}
     >>> [(case.id, case.response) for case in decode_cases(chat, default_id="a")]
@@ -204,10 +205,10 @@ def _conversation(document: dict[str, Any], default_id: str) -> list[Case]:
 
 
 def read_documents(path: Path, *kinds: str, hint: str | None = None) -> Iterator[tuple[Line, Any]]:
-    """Yield each line of a JSON Lines file together with its record, which must be of one of the given kinds.
+    """Yield each line of a JSON Lines file together with its record. Allowed are documents of the given `kinds`.
 
     Raises:
-        DataError: A line contains anything else. The error names the file and the line, and carries `hint`.
+        DataError: A line contains anything else. The error names the file and the line, and has the hint `hint`.
     """
     for line in read_lines(path):
         try:
@@ -338,7 +339,7 @@ def _records_in(hint: Any) -> list[type[Any]]:
 
 
 def schema(kind: str) -> dict[str, Any]:
-    """Build the JSON Schema (2020-12) of documents of a given kind.
+    """Build the JSON Schema (2020-12) of documents of a kind, such as "case".
 
     Raises:
         UnknownNameError: There is no such kind of document.

@@ -28,11 +28,11 @@ _OTHER_NAMES = {"page_content": "text", "content": "text", "meta": "metadata"}
 
 
 def as_sources(items: Sources) -> list[Source]:
-    """Turn texts, files, JSON objects and framework documents into `Source` objects.
+    """Convert whatever a user passes as sources (texts, paths, dictionaries, framework documents) to `Source` objects.
 
-    A framework document keeps its id and metadata. If it has no id, the entry `source` of its metadata becomes the id.
-    The id of a file is the file name, and any other source is numbered by its position in the list. If an id is already
-    taken, a number is added.
+    A document of a framework such as LangChain keeps its id and metadata. If it has no id, the entry `source` of its
+    metadata becomes the id. The id of a file is the file name, and any other source is numbered by its position in the
+    list. If an id is already taken, a number is added.
 
     >>> [source.id for source in as_sources(["It is red.", {"text": "It is tall.", "id": "a"}])]
     ['1', 'a']

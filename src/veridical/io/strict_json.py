@@ -1,4 +1,4 @@
-"""Read JSON strictly: as UTF-8, without repeated keys, NaN or infinity."""
+"""Parse JSON strictly: as UTF-8, without repeated keys, NaN or infinity."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def most_values(data: bytes) -> int:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Read the JSON object in a file by the rules of `parse`.
+    """Load a file that contains one JSON object, and parse it as strictly as `parse` does.
 
     Raises:
         DataError: The file cannot be read, or is not a JSON object. The message names the file.
@@ -73,10 +73,12 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def record_of(cls: type[_T], value: Mapping[str, Any], path: Path, place: str) -> _T:
-    """Build a dataclass from a JSON object in the file `path`. Error messages call the object `place`.
+    """Convert a JSON object that was loaded from the file `path` to the dataclass `cls`.
+
+    `place` is the position of the object in the file, such as "base", for error messages.
 
     Raises:
-        DataError: A field is missing or of another type. The message names the field.
+        DataError: A field is missing or of the wrong type. The message names the field.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -124,19 +126,22 @@ STRICT: dict[str, Any] = {
 
 
 def named(value: object) -> str:
-    """Return the name of the JSON type of a value."""
+    """Return the name of a value's JSON type for error messages, such as "array" for a list."""
     names = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
     return names.get(type(value), "number")
 
 
 def quoted(name: object) -> str:
-    """Quote a name from a document for a message, and shorten it to 60 characters."""
+    """Quote a name from an untrusted file for an error message, and shorten it to 60 characters."""
     text = ascii(name) if isinstance(name, str) and not name.isprintable() else repr(name)
     return text if len(text) <= 60 else f"{text[:56]} …{text[0]}"
 
 
 def json_values(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """Convert `values` to JSON values. NaN and infinity become None, and other types that JSON lacks become strings."""
+    """Convert a mapping of any Python values, such as metadata, to values that JSON can represent.
+
+    NaN and infinity become None, and objects of types that cannot be converted become strings.
+    """
     from pydantic_core import from_json, to_json
 
     return from_json(to_json(dict(values), fallback=str, inf_nan_mode="null"))  # type: ignore[no-any-return]

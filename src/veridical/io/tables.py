@@ -30,9 +30,12 @@ from veridical.io.unseen_cells import UnseenCells, unseen_cells
 from veridical.records.errors import DataError, InputError, MissingExtraError
 
 Choose: TypeAlias = Callable[[list[str]], Sequence[str]]
-"""Takes the names of all columns and returns those to read. Raises `InputError` if one is missing."""
+"""A function that takes the names of all columns of a table and returns the names of those to read.
+
+It raises `InputError` if a required column is missing.
+"""
 TableRow: TypeAlias = tuple[int, Mapping[str, Any] | DataError]
-"""The line or number of a row, from 1, with the values of the row or the reason why it cannot be read."""
+"""The line or number of a row, from 1, with its values by column, or the error if it cannot be parsed."""
 
 DAMAGED_OFFICE_FILE = (BadZipFile, KeyError, ValueError, AttributeError, SyntaxError)
 """The errors that readers of Word and Excel files raise for damaged archives and XML."""
@@ -52,7 +55,7 @@ _BETWEEN = re.compile(r"\s*,\s*|\s+|(?=\])")
 
 
 def delimiter_of(sample: str, default: str = ",") -> str:
-    r"""Detect the delimiter of a table.
+    r"""Detect the delimiter of a CSV table from its first lines.
 
     The delimiter is the character that splits the largest number of the first rows into as many cells as the header. If
     no character splits the header, the result is `default`.
@@ -129,16 +132,16 @@ def csv_table(
     names: Sequence[str] = (),
     max_bytes: int = MAX_BYTES,
 ) -> Iterator[TableRow]:
-    """Yield the rows of a text table, each with the line on which it begins.
+    """Yield the rows of a CSV or other delimited text file, each with the line on which it begins.
 
     Args:
         path: The file to read. "-" is standard input.
-        choose: A function that chooses the columns to read.
+        choose: A function that gets the names of all columns and returns those to read.
         encoding: The encoding of a file without a byte-order mark.
-        delimiter: The delimiter, one character. Default: it is read from a first line such as "sep=;", or else
-            detected.
-        quoted: Whether a cell may be in double quotes.
-        strict: Whether text after a closing quote is an error.
+        delimiter: The delimiter, one character. Default: the one that a first line such as "sep=;" states, or else it
+            is detected.
+        quoted: If true, a cell may be in double quotes. If false, quotes are ordinary characters.
+        strict: If true, text after a closing quote is an error.
         names: The names of the columns, for a table without a header.
         max_bytes: A cell may have at most this many characters, and a line four times as many.
 
@@ -257,10 +260,10 @@ def _chosen(path: Path, head: list[str], choose: Choose) -> frozenset[str]:
 
 
 def xlsx_table(path: Path, choose: Choose, *, max_bytes: int = MAX_BYTES) -> Iterator[TableRow]:
-    """Yield the rows of an Excel file as texts, from the first sheet that has rows and is not hidden.
+    """Yield the rows of an Excel table, with cells as texts, from the first sheet that has rows and is not hidden.
 
-    A file whose parts unpack to more than 16 times `max_bytes` is refused, because a small file can unpack to a huge
-    size.
+    The first row with a value is the header, and `choose` selects the columns to read. A file that unzips to more than
+    16 times `max_bytes` raises a `DataError`, because a small file can unzip to a huge size.
     """
     data = read_bytes(path)
     check_parts(data, path, _MOST_UNPACKED * max_bytes, hint="split it, or save it as CSV")
@@ -280,12 +283,12 @@ def xlsx_table(path: Path, choose: Choose, *, max_bytes: int = MAX_BYTES) -> Ite
 
 
 def check_parts(data: bytes, path: Path, most: int, *, hint: str) -> None:
-    """Check the sizes and names of the parts of an office file before they are unpacked.
+    """Check the ZIP entries of a Word or Excel file before they are unzipped, to reject files of a huge unzipped size.
 
-    The declared sizes can be trusted, because no more of a part is read than its declared size.
+    The declared sizes can be trusted, because no more of an entry is read than its declared size.
 
     Raises:
-        DataError: All parts together have more than `most` bytes, or two parts have the same name, so that programs
+        DataError: All entries together have more than `most` bytes, or two entries have the same name, so that programs
             differ in which of them they show.
     """
     with suppress(BadZipFile), ZipFile(BytesIO(data)) as archive:
@@ -347,7 +350,14 @@ class _Elements:
 
 
 class ExcelSheet(NamedTuple):
-    """A sheet of an Excel file, with its rows as a person sees them, and a function that finds its unseen cells."""
+    """A sheet of an Excel file.
+
+    Attributes:
+        name: The name of the sheet.
+        is_hidden: True if a person does not see the sheet.
+        rows: The cells of each row as Excel shows them, or None for an empty cell. Hidden rows are included.
+        find_unseen: A function that finds hidden rows and columns, and formulas without a stored value.
+    """
 
     name: str
     is_hidden: bool
@@ -402,10 +412,11 @@ def excel_sheets(data: bytes, path: Path) -> Iterator[ExcelSheet]:
 
 
 def parquet_table(path: Path, choose: Choose, *, max_bytes: int = MAX_BYTES) -> Iterator[TableRow]:
-    """Yield the rows of a Parquet file. Only the chosen columns are read.
+    """Yield the rows of a Parquet file. Only the columns that `choose` selects are read.
 
-    If the rows of a row group have more than 16 times `max_bytes` on average, the file is refused. A row with more than
-    400,000 values, or with texts of more than four times `max_bytes`, cannot be read.
+    Very large rows are errors, to limit memory. If the rows of a row group have more than 16 times `max_bytes` on
+    average, a `DataError` is raised. For a single row with more than 400,000 values, or with texts of more than four
+    times `max_bytes`, the error is yielded instead of its values.
     """
     try:
         import pyarrow as arrow

@@ -13,7 +13,7 @@ _NAMED = 5  # most formulas that a note names
 
 @dataclass(frozen=True, slots=True)
 class UnseenCells:
-    """The cells of a sheet that a person does not see.
+    """The cells of an Excel sheet that a person does not see, so that they are not read as part of the source.
 
     Attributes:
         rows: The numbers of the hidden rows, from 1.
@@ -26,7 +26,7 @@ class UnseenCells:
     formulas: tuple[str, ...] = ()
 
     def notes(self) -> Iterator[str]:
-        """Yield a note on each kind of cell that is left out.
+        """Yield a remark for the user on each kind of cell that is omitted.
 
         >>> list(UnseenCells(frozenset({2, 3}), formulas=("B1",)).notes())
         ['2 hidden rows, left out', 'no stored value of the formula in B1']
@@ -40,7 +40,10 @@ class UnseenCells:
 
 
 def unseen_cells(sheet: IO[bytes]) -> UnseenCells:
-    """Find the unseen cells in the XML of a sheet, which is read as a stream."""
+    """Find hidden rows and columns, and formulas without a stored value, in the XML of an Excel sheet.
+
+    The XML is parsed as a stream.
+    """
     rows: set[int] = set()
     columns: set[int] = set()
     formulas: list[str] = []

@@ -41,10 +41,10 @@ _SKIPPED = {
 
 
 class WordText:
-    """Reads the text of a document of python-docx.
+    """Extracts the text of a Word document that was opened with python-docx.
 
     Attributes:
-        left_out: The kinds of content that were not read so far, and how often.
+        left_out: How often each kind of content was omitted so far, such as "pictures, not read".
     """
 
     def __init__(self, document: Any) -> None:

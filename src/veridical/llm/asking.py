@@ -11,23 +11,23 @@ from veridical.llm.reply_parser import strip_reasoning, yes_no, yes_no_mass
 from veridical.records.types import Usage
 
 ROOM = 4096
-"""How many tokens to allow in the second request, after a reply that was cut before its answer began."""
+"""The `max_tokens` of the second request, after a reply that was cut off before its answer began."""
 
 WORD = 32
-"""A request that allows at most this many tokens asks for a single word."""
+"""A request whose `max_tokens` is at most this number is treated as a question whose answer is one word (Yes or No)."""
 
 
 class Asking:
-    """Passes requests on to a chat model, with the `max_tokens` and `temperature` that the user has set.
+    """Wraps a chat model to apply the user's `max_tokens` and `temperature`, and to repeat requests that were cut off.
 
-    Some models reason before they answer. If a reply was cut at `max_tokens` before its answer began, the request is
-    sent once more with `ROOM` tokens, unless the user has set `max_tokens`. The usage of the outcome includes both
-    calls.
+    Some models reason before they answer. If a reply was cut off at `max_tokens` before its answer began, the request
+    is sent once more with a limit of 4,096 tokens (`ROOM`), unless the user has set `max_tokens`. The usage of the
+    outcome includes both calls.
 
     Args:
         model: The chat model to ask.
-        max_tokens: How many tokens every reply may have. Default: as each request says.
-        temperature: The temperature of requests that would otherwise be greedy. Default: they stay greedy.
+        max_tokens: Replaces `Request.max_tokens` of every request. Default: each request keeps its own.
+        temperature: Replaces `Request.temperature` where it is 0 (greedy). Default: such requests stay greedy.
     """
 
     def __init__(self, model: ChatModel, *, max_tokens: int | None = None, temperature: float | None = None) -> None:

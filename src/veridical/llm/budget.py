@@ -29,21 +29,22 @@ def most_tokens(request: Request) -> tuple[int, int]:
 
 
 class Budget:
-    """Limits the number of calls and their cost. You can share a budget between threads.
+    """Limits the number of calls to chat models and their cost. Threads can share a budget.
 
-    Each request reserves its highest possible cost until its true cost is known. If running requests have reserved too
-    much money, a new request waits for their true cost. If too little money would be left even without these
-    reservations, or no calls are left, the new request is refused. Spending therefore never exceeds `max_cost`, and the
-    money left at a refusal is less than the request can cost.
+    Call `reserve` before a request, and `settle` after it. Each request reserves its highest possible cost until its
+    true cost is known, so spending never exceeds `max_cost`.
+
+    * If only the reservations of running requests stand in the way, a new request waits for their true cost.
+    * If the remaining money is less than the request can cost even without them, or no calls are left, it is refused.
 
     Args:
         prices: The price per million prompt tokens, and per million completion tokens.
-        max_cost: How much money to spend at most. None for no limit.
-        max_calls: How many calls to allow. None for no limit.
+        max_cost: The highest amount of money to spend, in the currency of `prices`. None for no limit.
+        max_calls: The highest number of calls. None for no limit.
 
     Attributes:
-        calls: How many requests were allowed.
-        refused: How many requests were refused.
+        calls: The number of requests that were allowed.
+        refused: The number of requests that were refused.
         cost: The money spent so far.
 
     Raises:
@@ -72,9 +73,10 @@ class Budget:
         return (prompt_tokens * self.prices[0] + completion_tokens * self.prices[1]) / 1e6
 
     def reserve(self, request: Request) -> float | None:
-        """Reserve the highest possible cost of a request and return it.
+        """Reserve the highest possible cost of a request before it is sent, and return this amount for `settle`.
 
-        Return None if the budget does not allow the request.
+        If other requests have reserved too much, wait for their true cost. Return None if the budget does not allow the
+        request.
         """
         most = self.cost_of(*most_tokens(request)) or 0.0
         with self._changed:
@@ -93,9 +95,10 @@ class Budget:
         return no_calls_left or (self.max_cost is not None and cost > self.max_cost)
 
     def settle(self, reserved: float, usage: Usage | None) -> None:
-        """Replace a reserved amount by the amount that was spent.
+        """Replace a reserved amount by the amount that the request really cost, after it has ended.
 
-        If `usage` or its cost is unknown, the whole reserved amount is treated as spent.
+        `reserved` is what `reserve` returned. If `usage` or its cost is unknown, the whole reserved amount is treated
+        as spent.
         """
         spent = reserved if usage is None or (usage.calls and usage.cost is None) else usage.cost or 0.0
         with self._changed:

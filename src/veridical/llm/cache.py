@@ -1,8 +1,8 @@
 """Store the replies of a chat model in an SQLite file, so that only new requests are sent.
 
 Several threads and processes can use the same file. The file contains the replies and a hash of each request, but no
-texts of requests and no failures. You get a stored reply only with the key that paid for it. A new file can be read
-only by its owner.
+texts of requests and no failures. A stored reply is returned only to users of the same API key with which it was
+requested. A new file can be read only by its owner.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ _INSERT = "INSERT OR IGNORE INTO replies (key, model, stage, prompt, reply) VALU
 
 
 def request_key(request: Request, fingerprint: Mapping[str, Any], nth: int = 0) -> str:
-    """Hash everything that a reply depends on, with SHA-256.
+    """Compute the key of a request in the cache: a SHA-256 hash of everything that its reply depends on.
 
     This includes the model, the server, the messages, the parameters and the version of the prompt.
 
     Args:
         request: The request. Its `stage` is not part of the key.
         fingerprint: The fingerprint of the model (`model_fingerprint`).
-        nth: How often the same request was sent before. A request with a temperature and without a seed should get
-            another answer each time, so it needs another key.
+        nth: The number of earlier requests in the batch that are the same. It matters only for sampled requests (with a
+            temperature and without a seed), which should get another reply each time and so need different keys.
     """
     parameters = astuple(replace(request, stage=""))
     text = json.dumps(["veridical reply", FORMAT, fingerprint, nth, parameters], ensure_ascii=True, sort_keys=True)
@@ -86,11 +86,11 @@ _IN_FLIGHT = _InFlight()
 
 
 class Cached:
-    """Stores the replies of another chat model in a file, which is created if it is missing.
+    """Wraps a chat model to store its replies in a file, and to answer repeated requests from the file.
 
-    A stored reply is returned with `cached=True` and without a cost. If a request occurs twice in one batch, it is sent
-    only once. Sampled requests (with a temperature and without a seed) are an exception, because each of them should
-    have its own reply.
+    The file is created if it is missing. A stored reply is returned with `cached=True` and without a cost. If a request
+    occurs twice in one batch, it is sent only once. Sampled requests (with a temperature and without a seed) are an
+    exception, because each of them should have its own reply.
 
     Replies are stored as soon as they arrive, so an interrupted run continues where it stopped. If another thread has
     already sent the same request, this thread waits for its reply.

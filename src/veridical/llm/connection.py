@@ -26,40 +26,43 @@ from veridical.records.errors import InputError
 from veridical.records.registry import Registry
 
 CHAT_MODELS = Registry("chat model", {}, group="veridical.chat_models")
-"""Classes from other packages that load a model folder in place of `LocalChat`.
+"""Classes from other packages that load a model folder instead of `LocalChat`.
 
-The kind in the folder's `detector.json` selects the class.
+If the folder has a `detector.json`, its field `kind` is the name of the class in this registry.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Holds the settings for reaching chat models, which share one budget and one cache.
+    """The settings for reaching chat models: server, key, limits and cache. `chat` builds a model from them.
+
+    All models of a connection share one budget and one cache.
 
     Attributes:
-        model: The default model: its name on the server, a local folder, or `scripted:FILE`. The file contains JSON,
-            either an object that maps words of the question to replies, or a list of replies.
+        model: The default model: its name on the server, a local folder, or `scripted:FILE` with a JSON file of replies
+            (`veridical.llm.scripted.Scripted.read`).
         base_url: The base URL of the server. Default: $OPENAI_BASE_URL, or OpenAI's server.
-        key_env: The environment variable that holds the key.
+        key_env: The name of the environment variable with the API key. Default: OPENAI_API_KEY, which is sent only to
+            OpenAI's server or to $OPENAI_BASE_URL.
         api: "chat", or "completions" for base models (see `veridical.llm.openai.OpenAIChat`).
         prices: The price per million prompt tokens, and per million completion tokens.
-        max_cost: How much money all models together may spend. Needs `prices`.
-        max_calls: How many requests all models together may send.
-        concurrency: How many requests a model sends at once.
-        timeout: How many seconds one whole request may take.
+        max_cost: The highest amount of money that all models together may spend. Needs `prices`.
+        max_calls: The highest number of requests that all models together may send.
+        concurrency: The number of requests that a model sends at once.
+        timeout: The highest number of seconds from sending a request to the end of its response.
         cache: The file in which replies are stored. None stores no replies.
-        max_tokens: The limit of tokens for every reply. Default: a limit for each kind of question. By default, a
-            question is also asked once more with a higher limit if its reply was cut while the model was reasoning.
+        max_tokens: The highest number of tokens in every reply. By default, each kind of question has a limit of its
+            own, and a reply that was cut off while the model was reasoning is requested once more with a higher limit.
         temperature: The temperature of requests that would otherwise be greedy. Default: they stay greedy.
-        retries: How often a failed request to a server is repeated.
-        per_minute: How many requests per minute may be sent to a server. None for no limit.
+        retries: The number of times that a failed request to a server is repeated.
+        per_minute: The highest number of requests per minute to a server. None for no limit.
         headers: Additional headers for each request to a server.
         body: Additional JSON fields for each request to a server. They replace Veridical's own fields.
         device: The device for the model in a local folder (see `veridical.llm.local.LocalChat`).
         dtype: The precision for the model in a local folder.
-        dry_run: Whether to send nothing. Every model is then a `DryRun` that counts requests.
+        dry_run: If true, nothing is sent. Every model is then a `DryRun`, which counts requests.
         budget: A budget to share with other connections. Default: a new one from `prices`, `max_cost` and `max_calls`.
-        models: The models made so far, by name and settings.
+        models: The models built so far, by name and settings.
         budgets: The budgets of this connection and of all connections that `with_options` made from it.
 
     Raises:
@@ -111,10 +114,11 @@ class Connection:
             self.budgets.append(budget)
 
     def chat(self, name: str | None = None) -> ChatModel:
-        """Return the chat model called `name`, or the default `model`. You get the same object each time.
+        """Build the chat model called `name`, or the default `model`. Further calls return the same object.
 
         Raises:
-            InputError: No model is named, or an option does not apply to this kind of model.
+            InputError: No model is named, or an option does not apply to this kind of model, such as `base_url` to a
+                local folder.
         """
         from veridical.llm.openai import OpenAIChat
 
@@ -161,12 +165,12 @@ class Connection:
         return self.models[key]
 
     def with_options(self, options: Mapping[str, str]) -> Connection:
-        """Return a connection with new values for some options. It shares its models with this connection.
+        """Return a copy of this connection with new values for some options. Both share the models built so far.
 
-        Pass the values as texts, under the names in `OPTIONS`.
+        A detector's spec uses it, so pass the values as texts, such as {"max_tokens": "64"}, by names in `OPTIONS`.
 
         Raises:
-            InputError: A value cannot be read.
+            InputError: A value cannot be parsed.
         """
         if not options:
             return self
@@ -183,15 +187,15 @@ class Connection:
         return replace(self, **values, budget=None if new_limits else self.budget)
 
     def cost_of(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """Return what these tokens cost, or None if there are no prices."""
+        """Return the cost of a call with these numbers of tokens, or None if there are no `prices`."""
         budget = self.budget or Budget(prices=self.prices)
         return budget.cost_of(prompt_tokens, completion_tokens)
 
     def check_model_used(self, detectors: Sequence[str]) -> None:
-        """Check that at least one detector used the model, if the user named a model.
+        """Check that the user did not name a chat model for `detectors` that use none.
 
         Raises:
-            InputError: None of the `detectors` asked for a model.
+            InputError: A `model` is set, but none of the detectors has called `chat`.
         """
         if self.model and not self.models:
             raise InputError(
@@ -201,12 +205,12 @@ class Connection:
 
     @property
     def refused_requests(self) -> int:
-        """How many requests were not sent because a budget did not allow them."""
+        """The number of requests that were not sent because a budget did not allow them."""
         return sum(budget.refused for budget in self.budgets)
 
 
 def read_prices(text: str) -> Prices:
-    """Read the prices in a text of the form "IN,OUT" or "IN/OUT".
+    """Parse prices per million prompt and completion tokens, written as "IN,OUT" or "IN/OUT".
 
     Raises:
         InputError: The text has another form.
@@ -227,9 +231,9 @@ OPTIONS = tuple(
 """The options about a model that a detector's spec may contain, each as NAME=VALUE."""
 
 REMOTE_OPTIONS = tuple(option for option in OPTIONS if option not in ("device", "dtype"))
-"""The options about the model's address, budget and cache, which are all but `device` and `dtype`.
+"""The options for servers, budgets and caches: all of `OPTIONS` except `device` and `dtype`.
 
-They are never read from an artifact (a saved detector).
+In the spec of an artifact (a saved detector) they are not allowed, because its author could otherwise use your key.
 """
 
 _HINTS = get_type_hints(Connection)

@@ -26,10 +26,10 @@ _ERRORS = (
 
 
 class Deadline:
-    """Limits the total time, in seconds, of a thread's network operations inside `running()`.
+    """A time limit, in seconds, for all network operations of one call to a server together.
 
-    Threads can share a deadline, and each thread has its own clock. A deadline cannot interrupt the lookup of a host
-    name.
+    Wrap the call in `running()`. Threads can share a deadline, and each thread has its own clock. A deadline cannot
+    interrupt the lookup of a host name.
     """
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
@@ -64,7 +64,7 @@ class Deadline:
 
 
 class DeadlineTransport:
-    """Connects an httpx client to one server, and limits the time and the size of each call.
+    """An httpx transport for one server that limits the total time and the response size of each call.
 
     Each connection serves only one call and reads the whole body of the response. The transport uses the proxy that the
     environment names for the server (HTTPS_PROXY, NO_PROXY …).
@@ -94,10 +94,10 @@ class DeadlineTransport:
             self._pool = pool_class(str(proxy.url), proxy_auth=proxy.raw_auth, max_connections=None, **options)
 
     def handle_request(self, request: Any) -> Any:
-        """Send a request, read the whole body of the HTTP response, and return the response.
+        """Send an httpx request, read the whole body of the response, and return the response. httpx calls this.
 
-        A response that is too large raises httpx's `DecodingError`. So does a compressed response, because it could
-        become too large.
+        A response of more than 16 MiB raises httpx's `DecodingError`. So does a compressed response, because it could
+        become too large when it is decompressed.
         """
         raw_request = self._httpcore.Request(
             request.method,

@@ -14,11 +14,11 @@ from veridical.text.segment import sentences
 
 
 class DryRun:
-    r"""Stands in for a chat model, records every request, and gives the answers that lead to the most calls.
+    r"""A stand-in for a chat model that sends nothing, to estimate the calls and tokens of a run before paying for it.
 
-    In these answers, every sentence is a claim, every claim is wrong, and every revision changes something. A request
-    with a `prefill` fails and is not recorded in `requests`, because real runs send such a request only after an answer
-    that cannot be read.
+    It records every request in `requests`, and gives the answers that lead to the most further calls: every sentence is
+    a claim, every claim is wrong, and every revision changes something. A request with a `prefill` is an exception: it
+    fails and is not recorded, because real runs send it only after an answer that cannot be parsed.
 
     >>> from veridical.llm.protocol import Message
     >>> model = DryRun("m")
@@ -31,7 +31,7 @@ class DryRun:
         self.requests: list[Request] = []
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """Answer each request. The same request always gets the same answer."""
+        """Answer each request with a made-up reply, in order. The same request always gets the same answer."""
         self.requests += [request for request in requests if not request.prefill]
         replies: list[Reply | Failure] = []
         for request in requests:

@@ -19,20 +19,20 @@ APIS = ("chat", "completions")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The base URL of a server, and the key, which is None if the server needs no key. `repr` leaves the key out."""
+    """The base URL of a server and the API key to send to it, or None if it needs no key. `repr` hides the key."""
 
     url: str
     key: str | None = field(repr=False)
 
     def scrub(self, text: str) -> str:
-        """Mask the key in a text from the server or a library.
+        """Replace the API key by *** in a text from the server or a library, such as an error message.
 
         Call this before you shorten the text, because a part of a key would not be recognised.
         """
         return text.replace(self.key, "***") if self.key else text
 
     def scrub_document(self, document: dict[str, Any]) -> None:
-        """Mask the key in every text of a JSON document from the server, including the names of fields."""
+        """Replace the API key by *** in every text of a JSON document, including the names of fields, in place."""
         values: list[Any] = [document] if self.key else []
         while values:
             value = values.pop()
@@ -56,12 +56,12 @@ def check_api(api: str) -> None:
 
 
 def resolve_url(base_url: str | None) -> str:
-    """Find the base URL of the server, and return it without a slash at its end.
+    """Return the base URL of the server, without a slash at its end.
 
     If you do not pass `base_url`, this is $OPENAI_BASE_URL, or else OpenAI's own URL.
 
     Raises:
-        InputError: The URL is not a plain http(s) address.
+        InputError: The URL is not an http(s) address, or contains a user name, a password or a query.
     """
     url = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
     try:
@@ -77,17 +77,19 @@ def resolve_url(base_url: str | None) -> str:
 
 
 def resolve_server(base_url: str | None, key_env: str | None) -> Endpoint:
-    """Find the base URL and the key of the server.
+    """Determine the base URL of the server and the API key to send to it.
 
-    If you do not pass `key_env`, the key is $OPENAI_API_KEY. This key is sent only to OpenAI's own server or to
-    $OPENAI_BASE_URL, and never to any other server.
+    If you pass `key_env`, the key is the value of this variable. Otherwise, it is $OPENAI_API_KEY if the server is
+    OpenAI's own or $OPENAI_BASE_URL. For any other `base_url`, there is no key, so that $OPENAI_API_KEY is never sent
+    to it.
 
     Args:
         base_url: The base URL. Default: $OPENAI_BASE_URL, or OpenAI's own URL.
-        key_env: The environment variable that holds the key.
+        key_env: The name of the environment variable with the key.
 
     Raises:
-        CannotJudgeError: A key is needed or named, but cannot be found.
+        CannotJudgeError: The environment variable with the key is not set, or its value is not a valid key.
+        InputError: The URL is not valid (`resolve_url`).
     """
     url = resolve_url(base_url)
     if key_env is not None:

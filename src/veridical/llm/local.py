@@ -35,9 +35,9 @@ _MOST_PADDING = 2  # most tokens read for a batch, as a multiple of the tokens i
 class LocalChat:
     """Runs a language model from a local folder (config.json, tokenizer, safetensors; or a GGUF file) as a chat model.
 
-    The requests of one `chat` are answered in batches, and a document with which several of them begin is read only
-    once. Messages are formatted by the tokenizer's chat template, or as lines "role: content" if there is no template.
-    Special tokens inside a message are treated as plain text.
+    The requests of one `chat` are answered in batches, and a prefix that several prompts share, such as a document, is
+    computed only once. Messages are formatted by the tokenizer's chat template, or as lines "role: content" if there is
+    no template. Special tokens inside a message are treated as plain text.
 
     If a prompt and its `max_tokens` together exceed the model's context length, the request fails with the kind
     "context". Sampling without a seed uses a seed made from the request's text and index, so the same requests always
@@ -62,7 +62,7 @@ class LocalChat:
         self._lock = threading.Lock()
 
     def fingerprint(self) -> dict[str, str]:
-        """Return what replies depend on, as JSON.
+        """Return everything besides the request that replies depend on, as JSON, for the keys of the reply cache.
 
         This is the name of the model, a hash of the folder's path and of the weight files (by name, size and date), and
         the precision if you set it.
@@ -78,7 +78,7 @@ class LocalChat:
         return [outcomes[i] for i in range(len(requests))]
 
     def each(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply | Failure]]:
-        """Yield the index and the outcome of each request, batch by batch."""
+        """Yield (index of the request, reply or failure) as soon as each batch is done, not in order."""
         with self._lock:
             model = self._load()
         groups: dict[tuple[Any, ...], list[tuple[int, list[int]]]] = {}

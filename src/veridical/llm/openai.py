@@ -1,7 +1,7 @@
 """Use chat models on any server with OpenAI's interface (hosted, vLLM, llama.cpp, Ollama …), with the official client.
 
 Calls are synchronous, and the requests of a call run in a limited number of threads. A parameter that the server
-rejects is left out from then on. The HTTP responses are read by `veridical.llm.response_parser`.
+rejects is omitted from then on. The HTTP responses are parsed by `veridical.llm.response_parser`.
 """
 
 from __future__ import annotations
@@ -45,26 +45,29 @@ class _Accepted:
 
 
 class OpenAIChat:
-    """Asks a chat model on an OpenAI-compatible server. Nothing is read or sent before the first `chat`.
+    """A chat model on an OpenAI-compatible server, such as OpenAI's own, vLLM or Ollama.
 
-    Use `api="completions"` for base models. Messages are then joined into one text (`prompts.plain_prompt`). If they
-    contain few-shot examples, an answer ends at a blank line unless the request has a `stop`.
+    The API key is looked up and the connection opened at the first `chat`. Use `api="completions"` for base models.
+    Messages are then joined into one text (`prompts.plain_prompt`). If they contain few-shot examples, an answer ends
+    at a blank line unless the request has a `stop`.
 
     Args:
         model: The name of the model on the server.
         base_url: The base URL of the server. Default: $OPENAI_BASE_URL, or OpenAI's server.
-        key_env: The environment variable that holds the key, by the rules of `veridical.llm.endpoint.resolve_server`.
+        key_env: The name of the environment variable with the API key. For the default, see
+            `veridical.llm.endpoint.resolve_server`.
         api: "chat" (/chat/completions) or "completions" (/completions).
-        concurrency: How many requests to send at once.
-        timeout: How many seconds one whole call may take, however slowly its bytes arrive.
-        retries: How often to repeat a failed request, if repeating can help.
+        concurrency: The number of requests to send at once.
+        timeout: The highest number of seconds from sending a request to the end of its response.
+        retries: The number of times to repeat a failed request, if repeating can help.
         headers: Additional headers for each request.
-        body: Additional JSON fields for each request. They replace the fields that this class makes.
+        body: Additional JSON fields for each request. They replace fields of the same name that this class sets.
         budget: Limits the calls and their cost. Several models can share it. Default: no limits.
         rate_limiter: Limits the requests per minute. Several models can share it. Default: no limit.
 
     Attributes:
-        logprobs: Whether the server gives log-probabilities. None until it has answered a request for them.
+        logprobs: True if the server returns log-probabilities, False if it does not. None until it has answered a
+            request for them.
 
     Raises:
         InputError: The model has no name, or a value is out of its range.
@@ -112,12 +115,17 @@ class OpenAIChat:
         return f"OpenAIChat({self.name!r}, base_url={self._address[0]!r})"
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return what replies depend on: the model's name, the server, its interface, and the additional fields."""
+        """Return everything besides the request that replies depend on, as JSON, for the keys of the reply cache.
+
+        This is the model's name, the server, its interface ("chat" or "completions"), and the additional fields.
+        """
         facts: dict[str, Any] = {"model": self.name, "server": resolve_url(self._address[0]), "api": self._api}
         return {**facts, "body": self._extra_body} if self._extra_body else facts
 
     def access(self) -> str | None:
-        """Hash the key and the additional headers. Return None if there is neither.
+        """Return a hash of the API key and the additional headers, or None if there is neither.
+
+        The reply cache uses it, so that only users with the same key get a stored reply.
 
         Raises:
             CannotJudgeError: A key is needed, but there is none.
@@ -129,7 +137,7 @@ class OpenAIChat:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The features that the server has refused or ignored so far, one line each."""
+        """Remarks for the user, one line for each parameter that the server has rejected or ignored so far."""
         without, alternatives = self._accepted.without, self._accepted.alternatives
         lines = [f"{self.name}: the server does not accept {name}" for name in sorted(without - {"max_tokens"})]
         if alternatives < _Accepted().alternatives and "logprobs" not in without:

@@ -1,4 +1,4 @@
-"""Read prompts from versioned files (`llm/prompts/*.txt`), and fill in quoted texts between fences.
+"""Load prompts from versioned files (`llm/prompts/*.txt`), and fill in quoted texts between fences.
 
 A placeholder {{name}} is replaced by a text between two fence lines. Both lines contain a hash that occurs in none of
 the texts, so no text can close its own fence.
@@ -25,7 +25,10 @@ _PLACEHOLDER = re.compile(r"\{\{(\w+)(!?)\}\}")
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """The text of a prompt, and its hash (12 hexadecimal digits). Requests and results record the hash."""
+    """The text of a prompt with placeholders such as {{claim}}, for `fill`.
+
+    Its `hash` (12 hexadecimal digits) identifies the version of the text. Requests and results record it.
+    """
 
     name: str
     text: str
@@ -44,7 +47,7 @@ def names(package: str = "veridical.llm") -> list[str]:
 
 
 def prompt(name: str, package: str = "veridical.llm") -> PromptTemplate:
-    """Read the prompt called `name` from the folder `prompts` of a package.
+    """Load the prompt called `name`, such as "verify_many", from the folder `prompts` of a package.
 
     Raises:
         UnknownNameError: There is no such prompt.
@@ -56,10 +59,10 @@ def prompt(name: str, package: str = "veridical.llm") -> PromptTemplate:
 
 
 def read_prompt(path: str | Path, like: PromptTemplate) -> PromptTemplate:
-    """Read a prompt from a file.
+    """Load a user's own prompt from a file, to use instead of the prompt `like`.
 
     Raises:
-        InputError: The file's placeholders differ from those of the prompt `like`.
+        InputError: The file's placeholders differ from those of `like`.
     """
     own = make(Path(path).name, read_text(Path(path)))
     if set(own.placeholders) != set(like.placeholders):
@@ -72,7 +75,7 @@ def read_prompt(path: str | Path, like: PromptTemplate) -> PromptTemplate:
 
 
 def make(name: str, text: str) -> PromptTemplate:
-    r"""Make a prompt of your own. Line breaks at its end are dropped.
+    r"""Build a prompt template from a text with placeholders. Line breaks at its end are dropped.
 
     >>> make("mine", "Is it so?\n{{claim}}\n").placeholders
     ('claim',)

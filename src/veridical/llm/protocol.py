@@ -29,20 +29,21 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One question to a model.
+    """One request to a chat model: the messages and the sampling parameters.
 
     Attributes:
         messages: The turns so far, with the question last.
         temperature: The sampling temperature, where 0 is greedy and 1 is the model's own distribution.
-        max_tokens: How many tokens the answer may have.
-        top_logprobs: How many alternatives to report for each token of the answer, from 0 (only the tokens themselves)
-            to 20. None asks for no log-probabilities at all.
+        max_tokens: The highest number of tokens in the answer.
+        top_logprobs: The number of most likely tokens to report at each position of the answer, from 0 (only the tokens
+            of the answer) to 20. None asks for no log-probabilities at all.
         stop: Texts at which the answer ends.
         seed: The seed for sampling. None leaves the choice to the server.
         stage: What the call is for, such as "split" or "revise", so that cost can be counted by stage. Not sent.
         prompt: The hash of the prompt files from which the messages were made. Not sent, but part of the cache key.
-        prefill: How the answer begins. The model continues from there, and the reply holds only the new text. Only
-            `LocalChat` can do this.
+        prefill: A text with which the answer must begin, such as "Answer:". The model continues it, and the reply
+            contains only the new text. Of the models in this package, only `LocalChat` can do this, and a `Scripted`
+            model whose script is a function.
 
     Raises:
         InputError: There are no messages, or a number is out of its range.
@@ -75,7 +76,7 @@ class Request:
 class TokenLogprob:
     """One token of an answer, with its natural log-probability.
 
-    `top` holds the most likely tokens in this place, as pairs (token, logprob).
+    `top` contains the most likely tokens at this position, as pairs (token, logprob).
     """
 
     token: str
@@ -89,12 +90,12 @@ class Reply:
 
     Attributes:
         text: The text of the answer.
-        tokens: The tokens of the answer with their log-probabilities. None if the server gives no log-probabilities,
-            which does not mean that the model is certain.
+        tokens: The tokens of the answer with their log-probabilities. None if log-probabilities were not requested, or
+            the server returns none.
         usage: What the answer cost. All zero if `cached`.
-        finish: Why the answer ended, in the server's words, such as "stop" or "length" (cut at max_tokens). "" if the
-            reason is not known.
-        cached: Whether the answer came from a cache and cost nothing.
+        finish: Why the answer ended, in the server's words, such as "stop" or "length" (cut off at max_tokens). "" if
+            the reason is not known.
+        cached: True if the answer came from a cache and cost nothing.
     """
 
     text: str
@@ -108,14 +109,27 @@ class Reply:
 class Failure:
     """The outcome of a request that got no usable answer.
 
+    The kinds of failure are:
+
+    * "budget": The request was not sent, because the budget is spent.
+    * "timeout": The response was not complete in time.
+    * "connection": The connection failed or broke off.
+    * "rate_limit": The server has received too many requests (429).
+    * "server": The server reports an error of its own, such as HTTP 500.
+    * "rejected": The server rejects the request as invalid.
+    * "malformed": The response does not follow the protocol, or the logits of a local model are not finite.
+    * "refusal": The model refuses to answer, or a content filter blocked the answer.
+    * "empty": The answer has no text.
+    * "cut": The answer has no text, because it was cut off at max_tokens before it began.
+    * "auth": The server denies access, for example because of the API key.
+    * "context": The prompt and the answer are longer than the model's context, or do not fit into memory.
+    * "unsupported": The model cannot continue a `Request.prefill`.
+    * "script": A scripted model has no answer to this request.
+
     Attributes:
-        reason: Why there is no usable answer, in one line.
-        kind: The kind of failure, for counting: "budget" (not sent, because the budget is spent), "timeout",
-            "connection", "rate_limit", "server", "rejected" (the server calls the request wrong), "malformed" (the
-            answer breaks the protocol), "refusal", "empty", "cut" (at max_tokens before an answer), "auth" (the key was
-            refused), "context" (longer than the model's context), "unsupported" (the model cannot continue a given
-            text), or "script" (a scripted model has no answer).
-        retryable: Whether the same call may succeed later.
+        reason: Why there is no usable answer, in one line for the user.
+        kind: The kind of failure, such as "timeout", so that failures can be counted by kind.
+        retryable: True if the same request may succeed later.
         usage: What the failed call cost.
     """
 
@@ -127,7 +141,10 @@ class Failure:
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """Answers requests with synchronous calls. Each model decides how many requests run at once."""
+    """The protocol of chat models: `chat` takes a batch of requests and returns a reply or failure for each of them.
+
+    Calls are synchronous. Each model decides how many requests run at once.
+    """
 
     name: str
 
@@ -142,41 +159,41 @@ class ChatModel(Protocol):
 
 @runtime_checkable
 class Incremental(ChatModel, Protocol):
-    """A chat model that yields each outcome as soon as it is ready.
+    """A chat model that yields each reply or failure as soon as it is ready, instead of all of them at the end.
 
-    A cache can then store the outcome even if the run is killed later.
+    A cache can then store each reply at once, so that it is not lost if the run is killed.
     """
 
     def each(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply | Failure]]:
-        """Yield the index and the outcome of each request once, as soon as the outcome is ready."""
+        """Yield (index of the request, reply or failure) for each request as soon as it is ready, in any order."""
         ...
 
 
 @runtime_checkable
 class Fingerprinted(ChatModel, Protocol):
-    """A chat model that can say what its replies depend on, besides the request (see `model_fingerprint`)."""
+    """A chat model that reports what its replies depend on besides the request, so that replies can be cached."""
 
     def fingerprint(self) -> Mapping[str, Any]:
-        """Return what replies depend on, as JSON.
+        """Return everything besides the request that replies depend on, as JSON.
 
-        This is the name, the server (without credentials) and the version of the weights.
+        For example, this is the name, the server (without credentials) and the version of the weights.
         """
         ...
 
 
 @runtime_checkable
 class WithAccess(ChatModel, Protocol):
-    """A chat model whose stored replies are only for users who hold its key."""
+    """A chat model that needs an API key, so that a cache returns its replies only to users with the same key."""
 
     def access(self) -> str | None:
-        """Hash everything that gives access to the model, such as the key. Return None if everyone has access."""
+        """Return a hash of the credentials for the model, such as the API key, or None if it needs none."""
         ...
 
 
 def model_fingerprint(model: ChatModel) -> dict[str, Any]:
-    """Return what the model's replies depend on, besides the request.
+    """Return everything besides the request that a model's replies depend on, as JSON, for the keys of a cache.
 
-    If the model has no fingerprint, this is only its name.
+    If the model has no method `fingerprint`, this is only its name.
 
     >>> from veridical.llm.scripted import Scripted
     >>> model_fingerprint(Scripted([], name="m"))

@@ -17,11 +17,12 @@ from veridical.records.errors import InputError
 class RateLimiter:
     """Delays the requests to one server, to keep a rate limit and to back off after failures. Threads can share it.
 
-    After the n-th failure of a request (counted from 0), the next try waits for a random time between half and all of
-    `base_wait` · 2^n seconds (at most `max_wait`), or longer if the server asks for more.
+    Call `wait` before each request, and `back_off` after a failure. After the n-th failure of a request (counted from
+    0), the next try waits for a random time between half and all of `base_wait` · 2^n seconds, but at most `max_wait`.
+    If the server asks for a longer wait of up to `max_wait`, the next try waits as long as it asks.
 
     Args:
-        per_minute: How many requests may be sent per minute, evenly spaced. None for no limit.
+        per_minute: The highest number of requests per minute, evenly spaced. None for no limit.
         base_wait: The wait after a first failure, in seconds.
         max_wait: The longest wait after a failure, in seconds.
         now: A function that returns the time in seconds.
@@ -53,7 +54,7 @@ class RateLimiter:
         self._paused_until = 0.0
 
     def wait(self) -> None:
-        """Block until a request may be sent."""
+        """Block until the next request may be sent. Call this before each request."""
         with self._lock:
             now = self._now()
             slot = max(now, self._next_slot, self._paused_until)
@@ -64,15 +65,17 @@ class RateLimiter:
                 now, slot = self._now(), max(slot, self._paused_until)
 
     def back_off(self, failures: int, requested_wait: float | None, *, all_wait: bool) -> bool:
-        """Wait before a failed request is tried again.
+        """Wait after a failed request, before it is tried again.
 
         Args:
             failures: How many times the request had failed before this failure.
             requested_wait: How many seconds the server asked to wait. None if it did not ask.
-            all_wait: If true, do not wait here. Instead, every request waits the next time that it calls `wait`.
+            all_wait: If true, do not block here. Instead, the next calls of `wait` block, so that all requests to the
+                server wait and not only this one.
 
         Returns:
-            False, without waiting, if the server asks for more than `max_wait`. Otherwise True.
+            False, without waiting, if the server asks for more than `max_wait`, so that the request should not be tried
+            again. Otherwise True.
         """
         if requested_wait is not None and requested_wait > self.max_wait:
             return False
@@ -87,9 +90,9 @@ class RateLimiter:
 
 
 def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:
-    """Read how many seconds a server asks to wait, from the header Retry-After (seconds or a date) or retry-after-ms.
+    """Return how many seconds a server asks to wait, from the header Retry-After (seconds or a date) or retry-after-ms.
 
-    Return None if the server does not ask to wait, or if the header cannot be read.
+    Return None if the server does not ask to wait, or if the header cannot be parsed.
 
     >>> retry_after({"retry-after": "7"}), retry_after({"retry-after-ms": "250"}), retry_after({"retry-after": "soon"})
     (7.0, 0.25, None)

@@ -1,4 +1,4 @@
-"""Read the replies of models without trusting them.
+"""Parse the replies of models without trusting them.
 
 A reply may quote a source that imitates a reply. The functions in this module therefore return None or an empty result
 if a reply is unclear or broken. They raise no errors, and never run a reply as code.
@@ -26,7 +26,7 @@ _MARKS = " \t\r\n▁Ġ*_`'\"“”‘’«».,:;!?()[]{}<>#-"
 
 
 def strip_reasoning(text: str) -> str:
-    r"""Remove the tagged reasoning that some models write before their answer.
+    r"""Remove the reasoning that some models write before their answer, in tags such as <think>.
 
     If there is no answer after the reasoning, or if it is not clear where it ends, return "" (see
     `records.strings.answer_start`).
@@ -38,10 +38,10 @@ def strip_reasoning(text: str) -> str:
 
 
 def json_object(text: str) -> dict[str, Any] | None:
-    """Find the only JSON object in a text, ignoring prose and code fences around it.
+    """Parse the JSON object in a model's reply, ignoring prose and code fences around it.
 
-    Return None if there is no object, or if there are two different objects. Also return None if an object is broken or
-    incomplete, repeats a key, or contains NaN, infinity, or half of a surrogate pair.
+    Return None if there is no object, or if there are two different objects. Also return None if an object is invalid
+    or incomplete, repeats a key, or contains NaN, infinity, or half of a surrogate pair.
 
     >>> json_object('Here you are: {"supported": "Yes"} Anything else?')
     {'supported': 'Yes'}
@@ -64,7 +64,7 @@ def json_object(text: str) -> dict[str, Any] | None:
 
 
 def yes_no(text: str) -> bool | None:
-    """Return True if a text begins with "yes", and False if it begins with "no".
+    """Parse a yes-or-no answer: return True if a text begins with "yes", and False if it begins with "no".
 
     The word may follow a label ("Answer: Yes"). Letter case and punctuation around it are ignored. If the text begins
     with neither word, or if it also gives the opposite answer ("No. Yes, …", "yes or no"), return None.
@@ -89,13 +89,19 @@ def yes_no(text: str) -> bool | None:
 
 
 def yes_no_mass(reply: Reply, *, yes: Sequence[str] = YES, no: Sequence[str] = NO) -> tuple[float, float] | None:
-    """Return the probabilities that the answer begins with a word for yes and with a word for no.
+    """Return the probabilities that the answer begins with "yes" and with "no", from the reply's log-probabilities.
 
-    Reasoning before the answer is skipped, and so are tokens without a letter or digit. Letter case, spaces and
-    punctuation around a token are ignored, and the probabilities of all variants of a word are added up.
+    They are the probabilities of the first token of the answer and of its reported alternatives. Reasoning before the
+    answer is skipped, and so are tokens without a letter or digit. Letter case, spaces and punctuation around a token
+    are ignored, and the probabilities of all variants of a word are added up.
 
-    If no alternative is a word for yes, P(yes) is 0, and likewise for no. If the server gave only the token itself,
-    and this token says yes or no, the other word gets the remaining probability.
+    If none of these tokens is a word for yes, P(yes) is 0, and likewise for no. If the server reported no alternatives,
+    and the token is a word for yes or no, the other word gets the remaining probability.
+
+    Args:
+        reply: The reply of the model.
+        yes: The words for yes, as single tokens.
+        no: The words for no, as single tokens.
 
     Returns:
         P(yes) and P(no), each in [0, 1]. None if the reply has no log-probabilities.
@@ -132,9 +138,9 @@ def _answer_tokens(reply: Reply) -> Sequence[TokenLogprob]:
 
 
 def labelled(text: str, label: str) -> str | None:
-    r"""Return the text after `label:` at the start of a line.
+    r"""Return the value of a labelled line in a reply, such as "Yes" of the line "Supported: Yes".
 
-    Return None if no line begins with the label, or if two such lines have different texts.
+    Return None if no line begins with the label, or if two such lines have different values.
 
     >>> labelled("Reason: it says so.\n**Supported:** Yes", "Supported")
     'Yes'
@@ -144,7 +150,7 @@ def labelled(text: str, label: str) -> str | None:
 
 
 def labelled_values(text: str, label: str) -> set[str]:
-    """Return the different texts after `label:` at the start of a line."""
+    """Return the different values of the lines of a reply that begin with `label:` (see `labelled`)."""
     pattern = rf"^[ \t>*_#-]*{re.escape(label)}[ \t*_]*[:=][ \t*_]*(\S.*)$"
     matches = re.finditer(pattern, strip_reasoning(text), re.MULTILINE | re.IGNORECASE)
     return {match[1].rstrip(" \t*_") for match in matches}
@@ -164,7 +170,7 @@ def listed(text: str) -> list[str]:
 def numbered(text: str) -> dict[int, str]:
     r"""Return the items of the numbered list in a text, by their numbers.
 
-    A number that occurs with two different texts is left out.
+    If a number occurs with two different texts, it is omitted.
 
     >>> numbered("1. Yes\n2. No\n2. Yes")
     {1: 'Yes'}

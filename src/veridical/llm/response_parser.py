@@ -1,7 +1,7 @@
-"""Read the HTTP responses of a server.
+"""Parse the HTTP responses of an OpenAI-compatible server.
 
-A body that follows the protocol becomes a `Reply`, and any other body becomes a `Failure`. To read the text of the
-reply, use `reply_parser`.
+A body that follows the protocol becomes a `Reply`, and any other body becomes a `Failure`. To parse the text of the
+reply itself, use `reply_parser`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def read_response(
     cost_of: Callable[[int, int], float | None] = lambda prompt_tokens, completion_tokens: None,
     scrub: Callable[[str], str] = lambda text: text,
 ) -> Reply | Failure:
-    """Read the reply from the body of an HTTP response.
+    """Parse the body of an HTTP response with status 200 into a reply.
 
-    HTML, incomplete JSON, a body without choices or content, or a refusal becomes a failure that says so. If the
-    log-probabilities are malformed, they are all dropped.
+    HTML, incomplete JSON, a body without choices or content, or a refusal gives a `Failure` with the reason. If the
+    log-probabilities are malformed, they are dropped (`Reply.tokens` is None).
 
     Args:
         body: The raw bytes of the body.

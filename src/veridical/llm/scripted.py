@@ -21,11 +21,11 @@ Script = Sequence[ScriptedReply] | Mapping[str, ScriptedReply] | Callable[[Reque
 
 
 class Scripted:
-    """Answers from a script, and records every request in `requests`.
+    """A chat model for tests that answers from a script, and records every request in `requests`.
 
     A text in the script becomes a `Reply` without log-probabilities, whose usage counts words instead of tokens. If the
-    script has no answer, you get a `Failure` of the kind "script". To continue a `Request.prefill`, the script must be
-    a function.
+    script has no answer, the outcome is a `Failure` of the kind "script". A request with a `prefill` also fails, unless
+    the script is a function.
 
     Args:
         script: A sequence of replies to give in order, a mapping, or a function that returns the reply to a request. In
@@ -91,7 +91,7 @@ class Scripted:
 
 
 def yes_no_reply(probability: float, *, mass: float = 1.0, yes: str = "Yes", no: str = "No") -> Reply:
-    """Make a reply "Yes" or "No" with the log-probabilities of both words.
+    """Build a scripted reply "Yes" or "No" with log-probabilities, for tests of detectors that use them.
 
     Args:
         probability: The value of P(yes) / (P(yes) + P(no)), in [0, 1].

@@ -15,7 +15,7 @@ __all__ = ["UndefinedMetricError"]
 
 
 class UndefinedMetricError(InputError):
-    """Raised if a metric has no value on the data.
+    """Raised if a metric cannot be computed on the given data, because it is mathematically undefined there.
 
-    For example, an area under a curve is undefined if all items have the same label.
+    For example, ROC AUC is undefined if all items have the same label.
     """

@@ -1,11 +1,12 @@
 """Build the gold labels and predicted scores of a response from an example and a judgement.
 
-The labels come from the gold judgement of the example, and the scores from the other judgement, the prediction. A gold
-score of 0.5 or more is positive. `coverage` does the same for sources.
+The labels come from the gold judgement of the example ("gold"), and the scores from a detector's judgement ("the
+prediction"). A gold score of 0.5 or more is positive. `coverage` does the same for sources.
 
-**Only characters that both gold and prediction judged count.** If there are no such characters, or if gold or
-prediction says nothing about hallucination, the functions return None. The metrics then leave the case out and report
-it as not judged.
+**Only characters that both gold and prediction judged are compared.** If there are no such characters, or if gold or
+prediction is not about hallucination, the functions return None. The metrics then skip the case and report it as not
+judged. A prediction is not about hallucination if it has neither a response score nor verdicts. A gold judgement with
+neither means that the response is not hallucinated, unless it has omission scores.
 """
 
 from __future__ import annotations
@@ -24,10 +25,13 @@ from veridical.records.types import GOLD_THRESHOLD, Example, Judgement, Threshol
 
 @dataclass(frozen=True, slots=True)
 class Characters:
-    """One response as arrays with one entry per character.
+    """The gold and predicted scores of one response, as arrays with one entry per character.
 
-    `gold` has the gold scores, `score` the predicted scores, and `judged` says whether both gold and prediction judged
-    the character. All three have *shape* (characters,).
+    Attributes:
+        text: The response.
+        gold: The gold score of each character, *shape* (characters,).
+        score: The predicted score of each character, *shape* (characters,).
+        judged: True for characters that both gold and prediction judged, *shape* (characters,).
     """
 
     text: str
@@ -36,18 +40,18 @@ class Characters:
     judged: Bools
 
     def gold_mask(self) -> Bools:
-        """Mark the judged characters that gold calls hallucinated, *shape* (characters,)."""
+        """Return True for each judged character whose gold score is at least 0.5, *shape* (characters,)."""
         return (self.gold >= GOLD_THRESHOLD) & self.judged
 
     def predicted_mask(self, threshold: float) -> Bools:
-        """Mark the judged characters whose predicted score is at least `threshold`.
+        """Return True for each judged character whose predicted score is at least `threshold`.
 
         The result has *shape* (characters,).
         """
         return (self.score >= threshold) & self.judged
 
     def spans(self, threshold: float) -> tuple[list[Span], list[Span]]:
-        """Return the gold spans and the predicted spans.
+        """Return the spans that are hallucinated in gold, and those predicted with a score of at least `threshold`.
 
         Neighbouring spans are joined with `records.decide.merge`, so that you can compare a detector that scores single
         words with one that marks whole phrases.
@@ -57,22 +61,23 @@ class Characters:
         return gold, predicted
 
     def judged_units(self, units: Units) -> Units:
-        """Return the units that contain at least one judged character."""
+        """Return the units (words or tokens, see `metrics.tokens`) that contain at least one judged character."""
         return units[any_in(self.judged, units)]
 
     def unit_scores(self, units: Units) -> tuple[Bools, Floats]:
-        """Return the gold label and the highest predicted score of each unit.
+        """Return the gold label and the highest predicted score of each unit (word or token, see `metrics.tokens`).
 
-        Only judged characters are used. Both results have *shape* (units,).
+        Only judged characters are used. A unit is labelled True if gold marks any of its characters. Both results have
+        *shape* (units,).
         """
         return any_in(self.gold_mask(), units), highest_in(np.where(self.judged, self.score, 0.0), units)
 
 
 def characters(example: Example, judgement: Judgement) -> Characters | None:
-    """Build the arrays of gold and predicted scores for the characters of a response.
+    """Compare a detector's judgement with the gold judgement of an example, character by character.
 
     Return None if gold and prediction judged no character in common, or if gold says that the response is hallucinated
-    but marks no span.
+    but marks no span, so that the hallucinated characters are unknown.
 
     Raises:
         InputError: The judgement does not fit the case.
@@ -96,15 +101,15 @@ def characters(example: Example, judgement: Judgement) -> Characters | None:
 
 
 def response_pair(example: Example, judgement: Judgement) -> tuple[bool, float] | None:
-    """Return the gold label of the response (True = hallucinated) and the predicted score.
+    """Return the gold label of the response (True = hallucinated) and the score that a detector's judgement predicts.
 
-    Each judgement contributes its score of the whole response, or else its highest verdict. Verdicts of the prediction
-    count only if they overlap characters that both judged.
+    Gold and prediction each have a score of the whole response. If one of them has none, its highest verdict is used
+    instead. A verdict of the prediction is used only if it overlaps characters that both judged.
 
     Gold may judge only a part of the response, such as one phrase in HaDes. If the prediction then has verdicts, its
     score is the highest verdict that overlaps this part, or 0 if none does.
 
-    Return None if gold or prediction says nothing about hallucination.
+    Return None if gold or prediction is not about hallucination, or if they judged no character in common.
 
     >>> from veridical.records.types import Case
     >>> case = Case("1", "In Rome")
@@ -129,9 +134,10 @@ def response_pair(example: Example, judgement: Judgement) -> tuple[bool, float] 
 def word_scores(
     example: Example, judgement: Judgement, *, is_stop_word: Callable[[str], bool] | None = None
 ) -> tuple[Bools, Floats] | None:
-    """Return the gold label and the score of each judged word of the response (Chang et al. 2024, §5.3).
+    """Return the gold label and the predicted score of each word of the response (Chang et al. 2024, §5.3).
 
-    Return None if there is no such word, or if `characters` would return None.
+    Only words with a character that both gold and prediction judged are used, and no stop words if you pass
+    `is_stop_word`. Return None if there is no such word, or if `characters` would return None.
 
     >>> from veridical.records.types import Case, Verdict
     >>> gold = Judgement("1", "human:a", verdicts=(Verdict(Span(3, 7), 1.0),))
@@ -144,10 +150,11 @@ def word_scores(
 
 
 def as_decided(example: Example, judgement: Judgement, thresholds: Thresholds) -> Judgement:
-    """Replace the scores of a judgement by a single one: 1 if the response is flagged, and 0 otherwise.
+    """Replace the scores of a judgement by a single one: 1 if `thresholds` flag the response, and 0 otherwise.
 
-    The decision is made by `records.decide`. If gold judged only a part of the response, only the verdicts on that part
-    are used. A judgement that says nothing about the response is returned unchanged.
+    Metrics of decisions, such as accuracy, use it to measure the decision of `records.decide`, which depends on the
+    score of the response and on its verdicts. If gold judged only a part of the response, only the verdicts on that
+    part are used. If `response_pair` would return None, the judgement is returned unchanged.
 
     >>> from veridical.records.types import Case, Verdict
     >>> example = Example(Case("1", "In Rome"), Judgement("1", "human:a", hallucination=1.0))

@@ -69,9 +69,9 @@ def as_probabilities(values: ArrayLike) -> Floats:
 
 
 def as_weight(weight: ArrayLike | None, n: int) -> Floats:
-    """Return how often each of `n` items counts, as an array of *shape* (n,).
+    """Convert the weights of `n` items to an array of *shape* (n,). An item of weight 2 counts as two equal items.
 
-    If `weight` is None, every item counts once.
+    If `weight` is None, every item has the weight 1.
 
     Raises:
         InputError: A weight is negative, or the number of weights is not `n`.
@@ -92,7 +92,7 @@ def as_weight(weight: ArrayLike | None, n: int) -> Floats:
 def labels_and_scores(
     labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None
 ) -> tuple[Bools, Floats, Floats]:
-    """Convert labels, scores and weights to three arrays of *shape* (n,).
+    """Convert the labels, scores and weights of items to three arrays of *shape* (n,), and check them.
 
     Raises:
         UndefinedMetricError: There are no items, or all weights are 0.

@@ -11,10 +11,11 @@ BINS = 10
 
 
 def bin_terms(labels: ArrayLike, scores: ArrayLike) -> Floats:
-    """Compute what each item adds to the sums for `ece_of_sums`, in 10 bins of width 0.1.
+    """Compute the summands from which `ece_of_sums` computes the expected calibration error, in 10 bins of width 0.1.
 
-    The result has *shape* (items, 30): a count for each bin, then a score for each bin, then a label for each bin. An
-    item has 1, its score and its label in its own bin, and 0 in all other bins.
+    Add them up over all items, and pass the sums to `ece_of_sums`. The result has *shape* (items, 30): first one column
+    per bin for counts, then one per bin for scores, then one per bin for labels. An item has 1, its score and its label
+    in the three columns of its bin, and 0 elsewhere.
     """
     gold, score, _ = labels_and_scores(labels, as_probabilities(scores))
     terms = np.zeros((gold.size, 3, BINS))
@@ -24,7 +25,7 @@ def bin_terms(labels: ArrayLike, scores: ArrayLike) -> Floats:
 
 
 def ece_of_sums(sums: Floats) -> float:
-    """Compute the expected calibration error from the sums of `bin_terms`.
+    """Compute the expected calibration error from the column sums of `bin_terms`, *shape* (30,).
 
     In each bin, the mean score is compared with the proportion of positives. The error is the mean of these
     differences, weighted by the number of items in each bin. It lies in [0, 1], where 0 means calibrated, and 1 means

@@ -47,8 +47,8 @@ class Platt:
 class Isotonic:
     """Calibrates scores by linear interpolation between fitted points. Zadrozny & Elkan 2002.
 
-    The points are pairs from `scores`, which rise strictly, and `probabilities`, which never fall. Outside the points,
-    the probability is constant.
+    Each point is a score and its probability, from `scores` (strictly increasing) and `probabilities` (never
+    decreasing, in [0, 1]). Below the first and above the last point, the probability is constant.
 
     >>> Isotonic(scores=(0.2, 0.6), probabilities=(0.0, 1.0)).apply([0.1, 0.4, 0.9])
     array([0. , 0.5, 1. ])
@@ -124,8 +124,8 @@ def fit_platt(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = N
 def fit_isotonic(labels: ArrayLike, scores: ArrayLike) -> Isotonic:
     """Fit an isotonic regression of the labels on the scores by least squares (pool adjacent violators).
 
-    Outside the data, the probability is constant. Isotonic regression overfits small samples, so use `fit_platt` if you
-    have fewer than about a thousand items (Niculescu-Mizil & Caruana 2005).
+    For scores beyond those in the data, the probability is constant. Isotonic regression overfits small samples, so use
+    `fit_platt` if you have fewer than about a thousand items (Niculescu-Mizil & Caruana 2005).
 
     Raises:
         UndefinedMetricError: All labels are of one class.

@@ -18,10 +18,11 @@ from veridical.metrics.arrays import as_labels, as_weight
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """Holds the counts of true positives (`tp`), false positives (`fp`), false negatives (`fn`) and true negatives.
+    """A confusion matrix: the counts from which precision, recall and other metrics of decisions are computed.
 
-    The counts may be weighted sums. If true negatives cannot be counted, as with spans, `tn` is None, and metrics that
-    need `tn` raise `UndefinedMetricError`.
+    The counts are true positives (`tp`), false positives (`fp`), false negatives (`fn`) and true negatives (`tn`). They
+    may be weighted sums. If true negatives cannot be counted, as with spans, `tn` is None, and metrics that need it
+    raise `UndefinedMetricError`.
 
     >>> Confusion(tp=3, fp=1, fn=2, tn=4).f1()
     0.6666666666666666
@@ -34,7 +35,9 @@ class Confusion:
 
     @classmethod
     def of(cls, labels: ArrayLike, flagged: ArrayLike, weight: ArrayLike | None = None) -> Confusion:
-        """Count how decisions agree with labels. `weight` says how often each item counts.
+        """Count true and false positives and negatives. `labels` and `flagged` are bools, one for each item.
+
+        If you pass `weight`, an item of weight 2 is counted twice.
 
         >>> Confusion.of([1, 1, 0, 0], [1, 0, 0, 0])
         Confusion(tp=1.0, fp=0.0, fn=1.0, tn=2.0)

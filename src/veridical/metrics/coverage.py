@@ -1,8 +1,10 @@
 """Build gold labels and predicted scores of omission from an example and a judgement, per case, source or word.
 
-Only sources that must be covered are used, and only **characters that both gold and prediction judged**
-(`Judgement.judged_sources`). If there are no such characters, or if gold or prediction says nothing about coverage, the
-functions return None. The case is then left out and reported as not judged. A gold score of 0.5 or more is positive.
+Labels come from the gold judgement of the example ("gold"), scores from a detector's judgement ("the prediction"). Only
+sources with `must_cover` are used, and only **characters that both gold and prediction judged**
+(`Judgement.judged_sources`). If there are no such characters, or if gold or prediction is not about coverage, the
+functions return None. The metrics then skip the case and report it as not judged. A gold score of 0.5 or more is
+positive.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ def _omission_score(judgement: Judgement) -> float | None:
 def coverage_pair(example: Example, judgement: Judgement) -> tuple[bool, float] | None:
     """Return the gold label (True = something is omitted) and the predicted omission score.
 
-    Both come from the omission score of the whole response, or from the highest single omission if there is no such
-    score. Return None if gold or prediction says nothing about coverage.
+    The label comes from the gold judgement, and the score from the prediction. Each uses its `Judgement.omission`, or
+    its highest single omission if `omission` is None. Return None if gold or prediction has neither.
 
     >>> from veridical.records.types import Case
     >>> example = Example(Case("1", "a"), Judgement("1", "human:a", omission=0.0))
@@ -63,13 +65,14 @@ def _shared_sources(example: Example, judgement: Judgement) -> list[tuple[Source
 
 
 def source_scores(example: Example, judgement: Judgement) -> tuple[Bools, Floats] | None:
-    """Return the gold label and the predicted score of each source that must be covered.
+    """Return the gold label and the predicted omission score of each source with `must_cover`.
 
-    A source is positive if gold says that any part of the source is omitted. The predicted score is the highest score
-    of an omission in the source, or 0 if there is no omission. A source is left out if gold and prediction judged no
-    character of the source in common.
+    The label is True if gold marks any part of the source as omitted. The predicted score is the highest score of an
+    omission in the source, or 0 if there is none. A source is skipped if gold and prediction judged no character of it
+    in common.
 
-    Return None if no source is left, or if gold or prediction does not say which sources were omitted.
+    Return None if all sources are skipped, or if gold or prediction does not show which sources are omitted, because it
+    has no omissions, no `judged_sources`, and no omission score below 0.5.
 
     >>> from veridical.records.types import Case, Omission, Source, Span
     >>> case = Case("1", "a", (Source("pro", "yes", must_cover=True), Source("con", "no", must_cover=True)))
@@ -97,9 +100,10 @@ def source_scores(example: Example, judgement: Judgement) -> tuple[Bools, Floats
 def source_words(
     example: Example, judgement: Judgement, *, is_stop_word: Callable[[str], bool] | None = None
 ) -> tuple[Bools, Floats] | None:
-    """Return the gold label and the score of each word in the sources that must be covered (Chang et al. 2024, §5.3).
+    """Return the gold label and the predicted score of each word in the sources with `must_cover`.
 
-    Return None in the same cases as `source_scores`.
+    This follows Chang et al. 2024, §5.3. Only words with a character that both gold and prediction judged are used, and
+    no stop words if you pass `is_stop_word`. Return None in the same cases as `source_scores`.
 
     >>> from veridical.records.types import Case, Omission, Source, Span
     >>> case = Case("1", "a", (Source("pro", "very good", must_cover=True),))

@@ -1,8 +1,9 @@
 """Compute metrics and their confidence intervals.
 
-Every metric first turns each case into rows of numbers, and then computes one value from all rows. A bootstrap sample
-of documents only changes how often each row counts. A case that does not count has None instead of rows (see
-`alignment` and `coverage`).
+Every metric first converts each case to rows of numbers, such as one row of label and score for each response, and then
+computes one value from all rows. A bootstrap sample of documents only changes the weights of the rows. A case that
+cannot be measured, because it was not judged or has no labels, has None instead of rows (see `alignment` and
+`coverage`).
 
 Before you measure, call `Metric.fits` with the levels of the detector and of the data set. Judgements alone do not show
 whether a detector scores the level of the metric, or whether the data set has labels for this level.
@@ -41,12 +42,12 @@ METRIC_LEVELS: dict[str, tuple[set[Level], set[str]]] = {
 
 
 class Statistic(Protocol):
-    """Computes a metric's value from rows, for the data as they are and for resampled documents."""
+    """Computes the value of a metric from rows of numbers (`Metric.rows`), and its values in bootstrap samples."""
 
     def value(self, rows: Floats, weight: Floats) -> float:
-        """Compute the value of `rows`, in which each row counts `weight` times.
+        """Compute the value of the metric over `rows`, where a row of weight 2 counts as two equal rows.
 
-        *Shape:* `rows` is (n, columns).
+        *Shape:* `rows` is (n, columns), and `weight` is (n,).
 
         Raises:
             UndefinedMetricError: The metric has no value on these rows.
@@ -66,8 +67,10 @@ class Statistic(Protocol):
 class FunctionOfSums:
     """A statistic that is computed from sums over the rows.
 
+    Accuracy is an example: the rows are (label, flagged), and the sums are the four counts of the confusion matrix.
+
     Attributes:
-        terms: A function that turns rows, *shape* (n, columns), into what each row adds to the k sums, *shape* (n, k).
+        terms: A function that converts rows, *shape* (n, columns), to the summands of each row, *shape* (n, k).
         formula: A function that computes the value from the k sums, or raises `UndefinedMetricError` if there is no
             value.
     """
@@ -76,17 +79,17 @@ class FunctionOfSums:
     formula: Callable[[Floats], float]
 
     def value(self, rows: Floats, weight: Floats) -> float:
-        """Compute the value of weighted rows."""
+        """Compute the value of weighted rows (`Statistic.value`)."""
         return float(self.formula(weight @ self.terms(rows)))
 
     def resampled(self, rows: Floats, document: NDArray[np.int64], times: Floats) -> Floats:
-        """Compute the value in each sample of documents."""
+        """Compute the value in each bootstrap sample of documents (`Statistic.resampled`)."""
         columns = self.terms(rows).T
         per_document = np.stack([np.bincount(document, column, minlength=times.shape[1]) for column in columns], axis=1)
         return self.values(times @ per_document)
 
     def values(self, sums: Floats) -> Floats:
-        """Compute the value for each row of `sums`, which has *shape* (m, k).
+        """Apply `formula` to each row of `sums`, which has *shape* (m, k): one row of k sums for each sample.
 
         The result has *shape* (m,), with NaN for undefined values.
         """
@@ -101,7 +104,7 @@ class FunctionOfSums:
 
 @dataclass(frozen=True, slots=True)
 class RankingArea:
-    """A statistic that is an area under a curve, computed from rows of label and score.
+    """A statistic that is an area under a curve, such as ROC AUC, computed from rows of label and score.
 
     Attributes:
         area: A function that computes the area from labels, scores and one weight per row.
@@ -113,11 +116,11 @@ class RankingArea:
     areas: Callable[[ArrayLike, ArrayLike, Floats], Floats]
 
     def value(self, rows: Floats, weight: Floats) -> float:
-        """Compute the value of weighted rows."""
+        """Compute the value of weighted rows (`Statistic.value`)."""
         return self.area(rows[:, 0] > 0, rows[:, 1], weight)
 
     def resampled(self, rows: Floats, document: NDArray[np.int64], times: Floats) -> Floats:
-        """Compute the value in each sample of documents."""
+        """Compute the value in each bootstrap sample of documents (`Statistic.resampled`)."""
         step = max(1, _DRAWN_WEIGHTS // len(rows))
         chunks = (times[start : start + step][:, document] for start in range(0, len(times), step))
         return np.concatenate([self.areas(rows[:, 0] > 0, rows[:, 1], weights) for weights in chunks])
@@ -125,10 +128,19 @@ class RankingArea:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric. `project` turns a case into rows, and `statistic` computes the value from all rows.
+    """One metric, such as F1 of responses. To measure it, pass the rows of each case to `measure_rows`.
 
-    The `level` of the metric (one of `METRIC_LEVELS`) says which units are counted, and which threshold applies to
-    them. `low` and `high` are the lowest and the highest possible value.
+    Attributes:
+        name: The name of the metric, such as "f1".
+        level: The items that it counts, such as "response", "token" or "source" (a key of `METRIC_LEVELS`).
+        definition: What it measures, in one line.
+        source: The paper that defines it.
+        project: A function that converts an example, a judgement and a threshold to rows of numbers.
+        statistic: Computes the value from the rows of all cases.
+        low: The lowest possible value.
+        high: The highest possible value.
+        higher_is_better: False for errors and rates of false alarms.
+        needs_threshold: False for metrics of scores, such as ROC AUC.
     """
 
     name: str
@@ -145,11 +157,13 @@ class Metric:
     def rows(
         self, example: Example, judgement: Judgement, threshold: float | Thresholds | None = None
     ) -> Floats | None:
-        """Turn one case into rows, *shape* (k, columns). Return None if the case does not count.
+        """Convert one case to rows of numbers, *shape* (k, columns), from its gold labels and a detector's judgement.
 
-        A single number is the threshold for scores at the metric's level. With `Thresholds`, a response metric flags a
-        response as `records.decide` does, by the score of the response or by a verdict. Other metrics use the threshold
-        of their own level.
+        Return None if the case cannot be measured, because it was not judged or has no labels for this metric.
+
+        If `threshold` is a single number, it applies to scores at the metric's level. If it is a `Thresholds`, a
+        response metric flags a response as `records.decide` does, by the score of the response or by a verdict. Other
+        metrics use the threshold of their own level.
 
         Raises:
             InputError: The metric needs a threshold, but `threshold` is None.
@@ -169,9 +183,9 @@ class Metric:
         return self.project(example, judgement, DEFAULT_THRESHOLD if threshold is None else check_threshold(threshold))
 
     def value(self, rows: ArrayLike, weight: ArrayLike | None = None) -> float:
-        """Compute the metric over `rows`, in which each row counts `weight` times.
+        """Compute the metric over the rows of all cases (`Metric.rows`). A row of weight 2 counts as two equal rows.
 
-        *Shape:* `rows` is (n, columns).
+        *Shape:* `rows` is (n, columns), and `weight` is (n,).
 
         Raises:
             UndefinedMetricError: The metric has no value on these rows.
@@ -186,7 +200,9 @@ class Metric:
         return self.statistic.value(table, as_weight(weight, len(table)))
 
     def fits(self, detector: Collection[str], data: Collection[str]) -> bool:
-        """Return whether the metric can be computed, given the levels that a detector scores and a data set labels.
+        """Return whether the metric can be computed for a detector on a data set.
+
+        `detector` are the levels that the detector scores, and `data` the levels that the data set labels.
 
         >>> from veridical.metrics.registry import METRICS
         >>> METRICS["f1"].fits(["coverage"], ["span"]), METRICS["f1"].fits(["span"], ["span"])
@@ -198,7 +214,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A value measured over `n` cases, with its confidence interval.
+    """The value of a metric over `n` cases, with its confidence interval from `low` to `high`.
 
     If the value is undefined, `value` is None. If there is no interval, `low` and `high` are None. In both cases,
     `note` says why.
@@ -222,11 +238,11 @@ def interval(
 ) -> tuple[float, float]:
     """Compute the percentile bootstrap interval of a metric by resampling documents (`significance.bootstrap`).
 
-    Documents in which no case counts are never drawn.
+    Documents without any measurable case are never drawn.
 
     Args:
         metric: The metric to measure.
-        rows_per_case: The rows of each case from `Metric.rows`, which are None for a case that does not count.
+        rows_per_case: The result of `Metric.rows` for each case: its rows, or None if it cannot be measured.
         documents: The document of each case. None makes the case a document of its own.
         resamples: The number of bootstrap samples, 1 or more.
         seed: The seed of the random samples. The same seed gives the same interval.
@@ -236,8 +252,8 @@ def interval(
         The lower and the upper bound.
 
     Raises:
-        UndefinedMetricError: No case counts, there is only one document, or the metric is undefined in too many
-            samples.
+        UndefinedMetricError: No case can be measured, there is only one document, or the metric is undefined in more
+            than a tenth of the samples.
 
     >>> from veridical.metrics.registry import METRICS
     >>> interval(METRICS["accuracy"], [np.array([[1.0, 1.0]]), None, np.array([[1.0, 0.0]])], ["a", "a", "b"])
@@ -256,9 +272,12 @@ def resampled_values(
     seed: int,
     level: float,
 ) -> tuple[list[Floats], int]:
-    """Compute the value of each system in the same bootstrap samples, and count the documents drawn from.
+    """Compute the metric of several systems in the same bootstrap samples, so that their values can be compared.
 
-    `systems` holds `rows_per_case` of each system. All other arguments and the errors are those of `interval`.
+    `systems` contains the `rows_per_case` of each system. All other arguments and the errors are those of `interval`.
+
+    Returns:
+        The values of each system, *shape* (resamples,), and the number of documents from which samples are drawn.
     """
     for rows_per_case in systems:
         if len(rows_per_case) != len(documents):
@@ -290,13 +309,13 @@ def measure_rows(
     seed: int = 0,
     level: float = 0.95,
 ) -> Measured:
-    """Measure a metric over rows that `Metric.rows` returned, with a confidence interval from resampling documents.
+    """Compute a metric over the rows of all cases (`Metric.rows`), and its bootstrap interval over documents.
 
-    This function has the arguments of `interval`.
+    The arguments are those of `interval`.
 
     Returns:
-        The value, its interval, and the number of cases that count. An undefined value or interval is None, and a note
-        says why.
+        The value, its interval, and the number of cases that could be measured. An undefined value or interval is None,
+        and a note says why.
 
     >>> from veridical.metrics.registry import METRICS
     >>> measure_rows(METRICS["accuracy"], [np.array([[1.0, 1.0]]), None], ["a", "b"])

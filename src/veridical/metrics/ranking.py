@@ -57,10 +57,10 @@ def _single(
 
 
 def roc_aucs(labels: ArrayLike, scores: ArrayLike, weights: Floats) -> Floats:
-    """Compute `roc_auc` once for each row of `weights`.
+    """Compute `roc_auc` for many weightings of the same items at once, such as bootstrap samples.
 
     `weights` has *shape* (samples, n), and the result has *shape* (samples,). The value is NaN for samples in which all
-    items that count have the same label.
+    items with a weight above 0 have the same label.
 
     >>> roc_aucs([1, 0, 1, 0], [0.9, 0.1, 0.4, 0.4], np.array([[1.0, 1, 1, 1], [1, 1, 0, 0], [1, 0, 1, 0]]))
     array([0.875, 1.   ,   nan])
@@ -72,10 +72,10 @@ def roc_aucs(labels: ArrayLike, scores: ArrayLike, weights: Floats) -> Floats:
 
 
 def average_precisions(labels: ArrayLike, scores: ArrayLike, weights: Floats) -> Floats:
-    """Compute `average_precision` once for each row of `weights`.
+    """Compute `average_precision` for many weightings of the same items at once, such as bootstrap samples.
 
     `weights` has *shape* (samples, n), and the result has *shape* (samples,). The value is NaN for samples in which all
-    items that count have the same label.
+    items with a weight above 0 have the same label.
 
     >>> average_precisions([1, 0], [0.9, 0.1], np.array([[1.0, 1.0], [1.0, 0.0]]))
     array([ 1., nan])

@@ -21,13 +21,16 @@ def _decision(example: Example, judgement: Judgement, threshold: float) -> Float
 
 
 def score_row(example: Example, judgement: Judgement, _: float) -> Floats | None:
-    """Return the label and the score of a response as one row, or None if the case does not count."""
+    """Return the gold label (0 or 1) and the predicted score of a response as one row, *shape* (1, 2).
+
+    Return None if the case cannot be measured (`metrics.alignment.response_pair`). The third argument is ignored.
+    """
     pair = response_pair(example, judgement)
     return None if pair is None else np.array([pair], dtype=np.float64)
 
 
 def decided(formula: Callable[[Confusion], float]) -> FunctionOfSums:
-    """Build a statistic that applies `formula` to the counts of (label, flagged) rows."""
+    """Build a statistic that applies `formula` to the confusion matrix of (label, flagged) rows."""
 
     def terms(rows: Floats) -> Floats:
         gold, flagged = rows[:, 0] > 0, rows[:, 1] > 0
@@ -37,7 +40,7 @@ def decided(formula: Callable[[Confusion], float]) -> FunctionOfSums:
 
 
 def mean(sums: Floats) -> float:
-    """Divide the first sum by the second."""
+    """Divide the first sum by the second, which is a count. Use it as the formula of a `FunctionOfSums`."""
     if not sums[1]:
         raise UndefinedMetricError("a mean over no cases is not defined")
     return float(sums[0] / sums[1])

@@ -27,11 +27,13 @@ def bootstrap(
     seed: int = 0,
     level: float = 0.95,
 ) -> tuple[float, float]:
-    """Compute the percentile interval of a value by resampling whole documents (Efron & Tibshirani 1993 §13.3).
+    """Compute a confidence interval by resampling whole documents: the percentile bootstrap of clusters.
+
+    Items of one document are kept together, because they are not independent (Efron & Tibshirani 1993 §13.3).
 
     Args:
-        value: A function that computes the value. It gets an array that says how often each item counts, *shape*
-            (items,), and may raise `UndefinedMetricError`.
+        value: A function that computes the value. It gets the weight of each item, which is how often the item occurs
+            in the sample, *shape* (items,). It may raise `UndefinedMetricError`.
         documents: The document of each item.
         resamples: The number of bootstrap samples, 1 or more.
         seed: The seed of the random samples. The same seed gives the same interval.
@@ -75,7 +77,7 @@ def draw_documents(count: int, *, resamples: int, seed: int, level: float = 0.95
 
 
 def percentile_interval(values: Floats, documents: int, level: float = 0.95) -> tuple[float, float]:
-    """Compute the percentile interval of the values in bootstrap samples.
+    """Compute the percentile confidence interval from the values of a metric in bootstrap samples.
 
     A value is NaN if it is undefined in its sample. `documents` is the number of documents, for the error message.
 
@@ -97,9 +99,10 @@ def percentile_interval(values: Floats, documents: int, level: float = 0.95) -> 
 
 
 def wilson_interval(count: float, n: float, level: float = 0.95) -> tuple[float, float]:
-    """Compute Wilson's confidence interval (1927) of the proportion `count` / `n`, for independent items.
+    """Compute Wilson's confidence interval (1927) of the proportion `count` / `n`, such as 3 errors in 20 items.
 
-    Both numbers may be fractions, such as effective sample sizes, and `n` must be positive. Both bounds lie in [0, 1].
+    The items must be independent. Both numbers may be fractions, such as effective sample sizes, and `n` must be
+    positive. Both bounds lie in [0, 1].
 
     >>> [round(bound, 3) for bound in wilson_interval(0, 20)]
     [0.0, 0.161]
@@ -115,8 +118,8 @@ def mcnemar(only_a: int, only_b: int) -> float:
     """Test whether two systems give equally many positive decisions on the same items (McNemar 1947, exact).
 
     `only_a` counts the items that are positive only for the first system, and `only_b` those that are positive only for
-    the second. Items on which the systems agree do not count. Return the two-sided p-value in [0, 1], which is 1 if the
-    systems agree on all items.
+    the second. Items on which the systems agree do not matter. Return the two-sided p-value in [0, 1], which is 1 if
+    the systems agree on all items.
 
     >>> round(mcnemar(9, 1), 4), mcnemar(0, 0)
     (0.0215, 1.0)

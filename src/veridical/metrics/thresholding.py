@@ -33,7 +33,10 @@ CRITERIA = ("f1", "balanced_accuracy", "means", "precision@P")
 
 
 def threshold_fitter(criterion: str) -> ThresholdFitter:
-    """Return the function that fits a threshold by `criterion`.
+    """Return the function that fits a threshold to labels and scores by `criterion`.
+
+    The criterion is "f1", "balanced_accuracy", "means", or "precision@P" with the precision to reach, such as
+    "precision@0.9".
 
     Raises:
         UnknownNameError: The criterion is not one of `CRITERIA`.
@@ -106,11 +109,11 @@ def threshold_for_precision(
 
 
 def threshold_between_means(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """Choose the threshold halfway between the mean scores of the two classes.
+    """Return the threshold halfway between the mean score of the positive and that of the negative class.
 
     For scores in [0, 1], the threshold lies in [0, 1]. This is the threshold of George and Stuhlmüller 2023, §2.3. They
-    average the probability that a summary is right, which is one minus our score, so both midpoints cut the items at
-    the same place.
+    average the probability that a summary is right, which is one minus our score, so both midpoints give the same
+    decisions.
 
     >>> threshold_between_means([0, 0, 1], [0.0, 0.5, 0.75])
     0.5
@@ -126,7 +129,7 @@ def _best(cuts: Floats, values: Floats) -> float:
 
 
 def flagging_from(cuts: Floats, place: int) -> float:
-    """Return the threshold that flags the scores `cuts[: place + 1]`.
+    """Return a threshold that flags the scores `cuts[: place + 1]` and no lower ones.
 
     The threshold lies halfway between the last of these scores and the next lower score (0 if there is none). `cuts`
     contains distinct scores in descending order.
@@ -156,6 +159,9 @@ def _cuts(
 def with_response_scores(judgement: Judgement) -> Judgement:
     """Fill in missing scores of the whole response from the highest verdict and the highest omission.
 
+    If `hallucination` is None, it becomes the score of the highest verdict. If `omission` is None, it becomes the score
+    of the highest omission.
+
     >>> from veridical.records.types import Span, Verdict
     >>> with_response_scores(Judgement("1", "me", verdicts=(Verdict(Span(0, 2), 0.4),))).hallucination
     0.4
@@ -169,9 +175,12 @@ def with_response_scores(judgement: Judgement) -> Judgement:
 
 
 def pairs(level: Level, example: Example, judgement: Judgement) -> Floats | None:
-    """Return one row of label and score for each item of a case at one level, *shape* (k, 2).
+    """Return the data of one case for fitting a threshold at `level`: rows of gold label and score, *shape* (k, 2).
 
-    Return None if gold or prediction says nothing about this level. At level `RESPONSE`, also return None if gold
+    At the levels `RESPONSE` and `COVERAGE`, a case has one row. At `SPAN` and `SOURCE`, it has one row for each content
+    word of the response, or of the sources with `must_cover`.
+
+    Return None if gold and judgement cannot be compared at this level. At level `RESPONSE`, also return None if gold
     judged only a part of the response.
 
     >>> from veridical.records.types import Case

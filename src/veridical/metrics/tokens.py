@@ -1,4 +1,4 @@
-"""Split text into units (white-space tokens or words), and carry labels and scores from characters to units.
+"""Split text into units (white-space tokens or words), and convert labels and scores of characters to those of units.
 
 Units are an array of *shape* (k, 2), with the start and the end (not included) of each unit in characters. They are
 sorted and do not overlap.
@@ -34,10 +34,11 @@ def white_space_tokens(text: str) -> Units:
 
 
 def word_units(text: str, *, is_stop_word: Callable[[str], bool] | None = None) -> Units:
-    """Split `text` into words (`text.segment.words`) and return the spans of those that are not stop words.
+    """Split `text` into words (`text.segment.words`) and return their spans, without those of stop words.
 
-    `is_stop_word` is called with each word in lower case, with plain apostrophes. Leaving out stop words follows Chang
-    et al. 2024, §5.3. The result has *shape* (k, 2), where k is the number of words that are left.
+    If `is_stop_word` is None, all words are returned. Otherwise, it is called with each word in lower case, with plain
+    apostrophes. Dropping stop words follows Chang et al. 2024, §5.3. The result has *shape* (k, 2), where k is the
+    number of returned words, and contains start and end positions in characters.
 
     >>> word_units("The tower is tall", is_stop_word={"the", "is"}.__contains__).tolist()
     [[4, 9], [13, 17]]
@@ -49,7 +50,7 @@ def word_units(text: str, *, is_stop_word: Callable[[str], bool] | None = None) 
 
 
 def mask(size: int, spans: Iterable[Span]) -> Bools:
-    """Mark which of `size` characters lie in at least one span.
+    """Return a mask of a text of `size` characters that is True for each character in at least one span.
 
     The result has *shape* (size,).
 
@@ -89,7 +90,7 @@ def _check_inside(size: int, ends: Units) -> None:
 
 
 def runs(marked: Bools) -> list[Span]:
-    """Join neighbouring marked characters into spans that are as long as possible.
+    """Convert a mask of characters to spans: one span for each run of consecutive True values.
 
     >>> runs(np.array([True, False, True, True]))
     [Span(start=0, end=1), Span(start=2, end=4)]
@@ -99,7 +100,7 @@ def runs(marked: Bools) -> list[Span]:
 
 
 def any_in(marked: Bools, units: Units) -> Bools:
-    """Return whether each unit contains a marked character.
+    """Return, for each unit (word or token), whether any of its characters is True in the mask `marked`.
 
     The units are start and end positions with *shape* (k, 2), and the result has *shape* (k,).
 
@@ -112,7 +113,7 @@ def any_in(marked: Bools, units: Units) -> Bools:
 
 
 def highest_in(values: Floats, units: Units) -> Floats:
-    """Return the highest value of the characters in each unit.
+    """Return, for each unit (word or token), the highest value of its characters.
 
     `values` has one value per character. The units are start and end positions with *shape* (k, 2), and the result has
     *shape* (k,). No unit may be empty.

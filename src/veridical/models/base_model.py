@@ -19,7 +19,7 @@ _weight_hashes: WeakKeyDictionary[Any, tuple[list[tuple[int, int]], str | None]]
 
 
 def base_of(model: LocalModel) -> Base:
-    """Make the record that identifies a model.
+    """Build the `Base` that identifies a model, from its configuration and hashes of its tokenizer and weights.
 
     The tokenizer is hashed only once. A sample of the weights is hashed again only if the weights have changed.
     """
@@ -64,12 +64,12 @@ _COMPARED = {
 
 
 def check_base(wanted: Base, model: LocalModel, what: str = "the detector") -> None:
-    """Check that a model is the one that `wanted` describes.
+    """Check that `model` is the model on which a detector was trained.
 
-    `what` is a name for the detector in the error message.
+    `wanted` is the record of that model in the detector's artifact. `what` names the detector in the error message.
 
     Raises:
-        InputError: The model is another one. The message names the first difference.
+        InputError: The models differ. The message names the first difference.
     """
     base = base_of(model)
     for name, title in _COMPARED.items():
@@ -116,6 +116,9 @@ def load_base(
 
 
 def identity(model: LocalModel) -> dict[str, Any]:
-    """Return the fields of `Base` that identify what a model computes. "weights" is None for a model in fp16."""
+    """Return the fields of `Base` that two models must share to compute the same, for fingerprints of detectors.
+
+    These are all but its name, revision and precision. "weights" is None for a model in fp16.
+    """
     base = base_of(model)
     return {name: getattr(base, name) for name in _COMPARED}

@@ -1,7 +1,7 @@
-"""Run a causal language model with a cache of keys and values.
+"""Run a causal language model with a cache of keys and values (KV cache).
 
 Each row of a batch is one text, and you can remove rows whose text has ended. If several prompts share a prefix, the
-model reads the prefix only once.
+forward pass over the prefix is run only once.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ _LEAST_SHARED = 0.5  # prompts share a pass if their common beginning is at leas
 
 
 def cache_argument(model: Any) -> str:
-    """Return the name of the argument and output of a transformers model that holds the cached keys and values."""
+    """Return the name that a transformers model uses for its KV cache, both as an argument and as a field of outputs.
+
+    This is "past_key_values", or "cache" in newer versions of transformers.
+    """
     return "cache" if "cache" in signature(model.forward).parameters else "past_key_values"  # "cache" since 5.24
 
 
 def bytes_per_token(model: LocalModel) -> int:
-    """Compute the size of one token's keys and values in bytes, from the configuration.
+    """Compute how many bytes one token takes in the KV cache, over all layers, from the configuration.
 
     For a model with a recurrent state instead of keys and values, this is only a rough estimate.
     """
@@ -42,16 +45,18 @@ def bytes_per_token(model: LocalModel) -> int:
 
 
 class CachedForward:
-    """Runs a model over growing token sequences (rows), and caches the keys and values of all tokens read so far.
+    """Runs a causal language model over a batch of growing token sequences (rows), with a KV cache.
 
-    Layers with a sliding window also keep all keys and values, so that you can crop the cache to any token.
+    Call it with the next tokens of each row to get the next logits. Layers with a sliding window also keep all keys and
+    values, so that you can crop the cache to any token.
 
     Attributes:
-        length: How many tokens each row has in the cache, including padding.
-        passes: How many forward passes were run so far.
-        states: The head's input for the last logits, *shape* (rows, width). None if the model runs in fp32.
-        shares: Whether one row's cache can be copied to other rows. False if a layer has a recurrent state instead of
-            keys and values.
+        length: The number of tokens of each row in the cache, including padding.
+        passes: The number of forward passes so far.
+        states: The hidden states from which the language-model head computed the last logits, *shape* (rows, width).
+            None if the model runs in fp32.
+        shares: If true, the cache of one row can be copied to other rows. False if a layer has a recurrent state
+            instead of keys and values.
     """
 
     def __init__(self, model: LocalModel) -> None:
@@ -80,13 +85,13 @@ class CachedForward:
             self._cache.layer_class_to_replicate = _growing_layer()
 
     def __call__(self, ids: torch.Tensor, mask: torch.Tensor | None = None, *, head: bool = True) -> Any:
-        """Read `ids`, the next tokens of each row, and return the logits after the last one.
+        """Run the model on `ids`, the next tokens of each row, and return the logits of the token after them.
 
         Args:
-            ids: *Shape:* (rows, tokens).
+            ids: The ids of the next tokens. *Shape:* (rows, tokens).
             mask: 1 for each token in the cache and in `ids`, and 0 for left padding. None if there is no padding.
                 *Shape:* (rows, all tokens).
-            head: Whether to run the language-model head.
+            head: If false, the language-model head is not run.
 
         Returns:
             The logits in fp32, *shape* (rows, vocabulary). Without `head`, the last hidden states, *shape* (rows,
@@ -122,7 +127,7 @@ class CachedForward:
         return logits
 
     def copies(self, rows: int) -> Any:
-        """Repeat the cache of the only row for `rows` texts that continue it, and return a transformers cache."""
+        """Return a transformers cache with `rows` copies of the cache of the only row, for texts that continue it."""
         from transformers.cache_utils import DynamicCache
 
         cache = DynamicCache()
@@ -131,9 +136,9 @@ class CachedForward:
         return cache
 
     def crop(self, length: int) -> None:
-        """Forget all but the first `length` tokens of each row.
+        """Remove all but the first `length` tokens of each row from the cache.
 
-        If the cache cannot be cropped, forget all tokens.
+        If the cache cannot be cropped, because a layer has a recurrent state, remove all tokens.
         """
         if self.length <= length:
             return
@@ -144,7 +149,7 @@ class CachedForward:
             self._cache, self.length = None, 0
 
     def keep_rows(self, rows: Sequence[int], mask: torch.Tensor | None) -> torch.Tensor | None:
-        """Keep only the given rows, and forget padding that none of them needs.
+        """Remove all other rows from the cache, and any left padding that the remaining rows share.
 
         Args:
             rows: The indices of the rows to keep.
@@ -169,7 +174,7 @@ class CachedForward:
         return None if bool(mask.all()) else mask
 
     def begin_with(self, beginnings: Sequence[Sequence[int]], rows: Sequence[tuple[int, int]], length: int) -> None:
-        """Fill an empty cache with shared beginnings. Each beginning is read only once.
+        """Fill an empty cache with beginnings (prefixes) that several rows share, with one forward pass for each.
 
         Each row gets the first tokens of one beginning, and is padded on the left.
 
@@ -242,8 +247,8 @@ def shared_beginnings(prompts: Sequence[Sequence[int]]) -> list[tuple[list[int],
 
     Returns:
         For each group, the indices of its prompts and how many tokens they share. The last token of a prompt is never
-        shared, because it must be read to get the logits of the next token. A prompt that shares nothing is a group of
-        its own.
+        shared, because a forward pass over it is needed to get the logits of the next token. A prompt that shares
+        nothing is a group of its own.
 
     >>> shared_beginnings([[1, 2, 3], [7, 8], [1, 2, 4, 5]])
     [([0, 2], 2), ([1], 1)]
@@ -264,14 +269,15 @@ def shared_beginnings(prompts: Sequence[Sequence[int]]) -> list[tuple[list[int],
 
 
 def read_prompts(forward: CachedForward, prompts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Read several prompts at once. A prefix that prompts share (`shared_beginnings`) is read only once.
+    """Fill a cache with several prompts, and return the logits of the token after each of them.
 
-    Rows are padded on the left, so that all prompts end in the same column. The remainders of all prompts are read in
-    one pass, which begins in the column where the longest remainder begins. In a row with a shorter remainder, this
-    pass therefore reads some of the shared tokens a second time.
+    A prefix that prompts share (`shared_beginnings`) is computed only once. Rows are padded on the left, so that all
+    prompts end in the same column. The remainders of all prompts are computed in one pass, which begins in the column
+    where the longest remainder begins. In a row with a shorter remainder, this pass therefore computes some of the
+    shared tokens a second time.
 
     Args:
-        forward: A cache that has read nothing yet. Afterwards it has one row for each prompt.
+        forward: An empty cache. Afterwards it has one row for each prompt.
         prompts: The token ids of each prompt. No prompt may be empty.
 
     Returns:

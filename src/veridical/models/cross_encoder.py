@@ -1,4 +1,4 @@
-"""Score pairs of texts with a Hugging Face sequence classifier that tells whether a premise entails a hypothesis."""
+"""Score pairs of a premise and a hypothesis with a Hugging Face sequence classifier for entailment (NLI)."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _SHARD = 4096  # pairs whose windows are sorted by length and run together
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairScores:
-    """The probabilities for some pairs. All arrays have the *shape* (pairs,).
+    """The results of `CrossEncoder.score` for (premise, hypothesis) pairs. All arrays have the *shape* (pairs,).
 
     Attributes:
-        entailment: The probability in [0, 1] that the premise entails the hypothesis. NaN if there is nothing to read.
-        contradiction: The probability in [0, 1] that the premise contradicts the hypothesis. None if the model cannot
-            tell a contradicted hypothesis from one that the premise does not mention.
-        read: How many characters of the hypothesis the model read. These are all characters unless the hypothesis is
-            too long.
-        whole: Whether the model read the whole premise.
+        entailment: The probability in [0, 1] that the premise entails the hypothesis. NaN if the hypothesis has no
+            token.
+        contradiction: The probability in [0, 1] that the premise contradicts the hypothesis. None if the model has no
+            class for contradiction.
+        read: The number of characters of the hypothesis in the model's input. Less than its length if it was truncated.
+        whole: True if the whole premise was in the model's input. False if it was truncated.
     """
 
     entailment: Floats
@@ -43,9 +43,12 @@ class PairScores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedPair:
-    """A pair as the model reads it.
+    """A (premise, hypothesis) pair as an input sequence of the model.
 
-    `window` is None if the hypothesis has no token. The other fields are as in `PairScores`.
+    Attributes:
+        window: The input sequence. None if the hypothesis has no token.
+        read: The number of characters of the hypothesis in the sequence.
+        whole: True if the whole premise is in the sequence.
     """
 
     window: Window | None
@@ -56,7 +59,9 @@ class EncodedPair:
 def role_probabilities(logits: Floats, roles: Sequence[Role]) -> dict[Role, Floats]:
     """Compute the probability of each role: the softmax of several logits, or the sigmoid of a single logit.
 
-    A role is what a class of the model means, such as "entailment".
+    A role is the meaning of a class, such as "entailment" (`checkpoint.Role`). The probabilities of classes with the
+    same role are added up, and a role without a class has probability 0. If the single logit has another role than
+    "entailment", entailment gets the remaining probability.
 
     *Shape:* `logits` is (pairs, classes), and each result is (pairs,).
 
@@ -75,22 +80,22 @@ def role_probabilities(logits: Floats, roles: Sequence[Role]) -> dict[Role, Floa
 
 
 class CrossEncoder:
-    """Scores pairs with a sequence classifier. Each text is tokenised once, and pairs are batched by length.
+    """Computes entailment probabilities of (premise, hypothesis) pairs with a sequence classifier.
 
-    A hypothesis may use at most half of the tokens that fit into a pair, and its premise gets the rest. Longer texts
-    are cut, and `PairScores` says which ones.
+    Each text is tokenised once, and pairs are batched by length. A hypothesis may use at most half of the tokens that
+    fit into a pair, and its premise gets the rest. Longer texts are truncated, and `PairScores` says which ones.
 
     Args:
         runner: Runs the classifier.
         roles: The roles of its classes (`checkpoint.class_roles`).
         joined: How to join the two texts. "pair" joins them as the tokenizer does, and "single" joins them with one
-            separator and without segments (MiniCheck). Any other text is a template with {premise} and {hypothesis}, in
-            which special tokens are written out.
-        max_tokens: How many tokens a pair may have. Default: as many as the model has positions. A model with only
-            relative positions (T5, DeBERTa-v3) accepts a larger number.
+            separator token and without segment ids (MiniCheck). Any other text is a template with {premise} and
+            {hypothesis}, in which special tokens such as "</s>" are written out.
+        max_tokens: The highest number of tokens in a pair. Default: the context length. A model with only relative
+            positions (T5, DeBERTa-v3) accepts a larger number.
 
     Attributes:
-        room: How many tokens of a pair are left for the two texts, after special tokens and template.
+        room: The number of tokens that the two texts may have together, after special tokens and template.
 
     Raises:
         InputError: The number of classes is not that of `roles`, a decoder has no padding token, or fewer than 8 tokens
@@ -127,7 +132,7 @@ class CrossEncoder:
             raise InputError(f"{model.name!r} has room for {self.room} tokens", hint="a larger max_tokens")
 
     def encode(self, pairs: Sequence[tuple[str, str]]) -> Iterator[EncodedPair]:
-        """Turn each (premise, hypothesis) pair into a window of tokens, and yield the windows in order."""
+        """Convert each (premise, hypothesis) pair to an input sequence of the model, and yield them in order."""
         if self._template is not None:
             yield from (self._filled(self._template, *pair) for pair in pairs)
             return

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def end_token_ids(model: LocalModel) -> frozenset[int]:
-    """Return the ids of the tokens with which `model` ends a text."""
+    """Return the ids of the tokens at which generation with `model` stops (its end-of-sequence tokens)."""
     config = model.model.generation_config
     named = config.eos_token_id if config else None
     ids = named if isinstance(named, list) else [named]
@@ -26,14 +26,15 @@ def end_token_ids(model: LocalModel) -> frozenset[int]:
 
 @dataclass(slots=True)
 class Generated:
-    """A text that a model wrote.
+    """A text that `generate` has generated for one prompt.
 
     Attributes:
         ids: The token ids of the text, without the end token.
-        finish: Why the text ended: "stop" (at an end token, or because the caller said that it is complete) or
+        finish: Why the text ended: "stop" (at an end token, or because `is_complete` returned True) or
             "length".
         logprobs: The log-probability of each token at temperature 1, if requested.
-        alternatives: For each token, the most probable tokens in its place, as (token, log-probability), if requested.
+        alternatives: For each token, the most probable tokens at its position, as (token id, log-probability), if
+            requested.
         text: The decoded text.
     """
 
@@ -53,21 +54,22 @@ def generate(
     is_complete: Callable[[str], bool] | None = None,
     alternatives: int | None = None,
 ) -> list[Generated]:
-    """Continue each prompt with one text, all in one batch. No text depends on the other prompts.
+    """Generate one text after each prompt, all in one batch. No text depends on the other prompts.
 
-    If prompts begin alike, their beginning is read only once. Finished texts leave the batch.
+    If prompts share a prefix, it is computed only once. Finished texts are removed from the batch.
 
     Args:
         model: A causal language model.
         prompts: The token ids of each prompt. No prompt may be empty.
         sampler: A sampler with one seed for each prompt.
-        max_tokens: How many tokens a text may have, at least 1. A sequence gives each text its own limit.
-        is_complete: A function that tells whether a text is complete. It is called after each token.
-        alternatives: How many of the most probable tokens to report in the place of each token. 0 reports only the
-            log-probabilities of the tokens themselves, and None reports nothing.
+        max_tokens: The highest number of tokens in a text, at least 1. A sequence gives each text its own limit.
+        is_complete: A function that receives the decoded text after each token, and returns True to stop the
+            generation.
+        alternatives: The number of most probable tokens to report at each position. 0 reports only the
+            log-probabilities of the generated tokens, and None reports nothing.
 
     Raises:
-        InputError: A prompt and its text do not fit into the model's positions, or a limit is below 1.
+        InputError: A prompt and its text exceed the context length, or a limit is below 1.
         CannotJudgeError: The model's logits are not finite.
     """
     import torch

@@ -1,7 +1,7 @@
 """Work with the language-model head of a transformers model.
 
-The head is the last layer, which turns states into logits. `head_states` collects its input, and `finished` scales and
-caps its logits. If the model runs in bf16, you can use `unrounded` to compute logits in fp32.
+The head is the last layer, which computes logits from hidden states. `head_states` collects its inputs, and `finished`
+scales and caps its logits. If the model runs in bf16, you can use `unrounded` to compute logits in fp32.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def finished(config: Any, logits: torch.Tensor) -> torch.Tensor:
-    """Turn the head's raw logits into the model's final logits, by scaling or capping them as the architecture does."""
+    """Scale or cap the head's raw logits as the architecture does (Cohere, Granite, Gemma …), to get the final logits.
+
+    For other architectures, the logits are returned unchanged.
+    """
     import torch
 
     text = config.get_text_config()
@@ -31,7 +34,9 @@ def finished(config: Any, logits: torch.Tensor) -> torch.Tensor:
 
 @contextmanager
 def head_states(model: Any) -> Iterator[list[torch.Tensor]]:
-    """Collect the inputs of a model's head while the context lasts, and make them contiguous.
+    """Collect the hidden states that a model's head receives while the context lasts, and make them contiguous.
+
+    The yielded list gets one tensor for each forward pass.
 
     If only the last token of each row is needed, the head's input is a slice, and PyTorch would copy the head's weights
     once per row. With a large vocabulary, the copies take gigabytes, and much more time than the product itself.
@@ -54,7 +59,7 @@ def head_states(model: Any) -> Iterator[list[torch.Tensor]]:
 
 
 def unrounded(model: LocalModel, states: torch.Tensor, logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Compute the logits of a few tokens in fp32, from the states before the head.
+    """Compute the logits of a few tokens in fp32, from the hidden states that the head receives (`head_states`).
 
     In bf16, logits near 20 are multiples of 0.125, so "Yes" and "No" often have exactly the same logit. Computing the
     whole vocabulary in fp32 would take longer than the rest of the pass.

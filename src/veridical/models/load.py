@@ -1,6 +1,6 @@
 """Load a Hugging Face model and its tokenizer from a folder, a GGUF file, or the hub by name.
 
-Weights are read only from safetensors or GGUF. Code from the repository of a model is run only if you allow it.
+Weights are loaded only from safetensors or GGUF. Code from the repository of a model is run only if you allow it.
 Loaded models stay in memory until you call `unload` or the process ends.
 """
 
@@ -71,9 +71,9 @@ def load(
             time.
         device: The device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:N" or "mps".
         dtype: The precision: "auto" (bf16 if the device computes in it, otherwise fp32), "fp32", "bf16" or "fp16".
-        trust_remote_code: Whether code from the model's repository may run.
-        kinds: The kinds of model that the caller can use. "masked" loads an encoder with its language-model head, and
-            "classifier" a saved sequence classifier with its classification head.
+        trust_remote_code: If true, code from the model's repository may be run.
+        kinds: The kinds of model that the caller can use, such as "causal" or "encoder". "masked" loads an encoder with
+            its language-model head, and "classifier" a saved sequence classifier with its classification head.
 
     Raises:
         InputError: The folder has no configuration or no safetensors, the tokenizer gives no offsets, or the model is
@@ -124,9 +124,9 @@ def is_gguf(name_or_path: str | Path) -> bool:
 
 
 def unload(model: LocalModel | None = None) -> None:
-    """Forget a loaded model, or all loaded models, so that their memory can be freed.
+    """Remove a loaded model, or all loaded models, from the cache of `load`, so that their memory can be freed.
 
-    The next `load` of the same name reads the weights again.
+    The next `load` of the same name loads the weights again.
     """
     import gc
     import sys
@@ -359,9 +359,9 @@ def computes_bf16(device: torch.device) -> bool:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Check whether an error means that there was not enough memory.
+    """Check whether an exception of torch or Python means that memory ran out, on the CPU or a GPU.
 
-    Torch's allocator for CPUs has no error class of its own, so the error's message counts, too.
+    Torch's allocator for CPUs has no error class of its own, so the message of the exception is searched, too.
     """
     import torch
 

@@ -54,9 +54,9 @@ _PARTS = {
 
 
 class TorchEngine:
-    """Computes the states of batches with torch, as an engine for `pair_runner.PairRunner`.
+    """Computes the hidden states of batches with torch, as the engine of a `pair_runner.PairRunner`.
 
-    Models that `PackedEncoder` supports run in it. All others run their own code.
+    Models that `PackedEncoder` supports run in this faster implementation. All others run the code of transformers.
     """
 
     alone = False
@@ -69,7 +69,10 @@ class TorchEngine:
         self._packed = PackedEncoder(model) if PackedEncoder.supports(model) else None
 
     def states(self, batch: Batch) -> Floats:
-        """Compute the states at the wanted places, or the logits of a classifier, in fp32."""
+        """Compute the hidden states of the tokens in `Batch.wanted`, or the logits of a classifier, in fp32.
+
+        The result has *shape* (wanted tokens, width). For a classifier, it has *shape* (rows, classes).
+        """
         import torch
 
         with torch.inference_mode():
@@ -86,16 +89,16 @@ class TorchEngine:
         return array
 
     def forward(self, batch: Batch) -> torch.Tensor:
-        """Run the model's own code on a batch, and return the result of `outputs_of`.
+        """Run the transformers model on a batch, and return its hidden states or logits (`outputs_of`).
 
-        Gradients are computed if they are enabled.
+        Gradients are recorded if they are enabled in torch, so training can use this method.
         """
         tensors = self.tensors(batch)
         with relative_positions(self.model, tensors.get("position_ids")):
             return outputs_of(self.model, tensors)
 
     def tensors(self, batch: Batch) -> dict[str, torch.Tensor]:
-        """Turn a batch into the model's inputs, on the model's device."""
+        """Convert a batch to the keyword arguments of the transformers model, as tensors on the model's device."""
         import torch
 
         tensors = {name: torch.from_numpy(a).to(self.model.device) for name, a in inputs_of(self.model, batch).items()}
@@ -109,9 +112,10 @@ class TorchEngine:
 
 
 class AnswerEngine(TorchEngine):
-    """Classifies batches with an encoder-decoder that generates a label.
+    """Uses an encoder-decoder that generates a label, such as "1" or "0", as a classifier.
 
-    The logit of a class is the logit of its token at the first position that the model generates.
+    The logit of a class is the logit of its label token at the first position of the decoder. It is an engine of a
+    `pair_runner.PairRunner`.
 
     Args:
         model: A model of the kind "seq2seq".
@@ -145,10 +149,10 @@ class AnswerEngine(TorchEngine):
 
 
 def outputs_of(model: LocalModel, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Compute the last hidden states of a batch, or the logits of a classifier.
+    """Run a transformers model on its inputs (`TorchEngine.tensors`), and return hidden states, or logits.
 
-    The states have *shape* (rows, width, size), and the logits (rows, 1, classes). HHEM-2 has logits at every token,
-    and those at the first token are the logits of the pair.
+    The result is the hidden states of the last layer, *shape* (rows, tokens, width). For a classifier, it is the logits
+    of each row, *shape* (rows, 1, classes). HHEM-2 has logits at every token, and those at the first token are used.
     """
     if model.kind == "classifier":
         logits: torch.Tensor = model.model(**inputs).logits
@@ -160,9 +164,10 @@ def outputs_of(model: LocalModel, inputs: dict[str, torch.Tensor]) -> torch.Tens
 
 @contextmanager
 def relative_positions(model: LocalModel, positions: torch.Tensor | None) -> Iterator[None]:
-    """Make MPNet compute its relative attention from `positions` while the context lasts.
+    """Make MPNet compute its relative attention bias from the position ids `positions` while the context lasts.
 
-    *Shape:* `positions` is (rows, width).
+    This is needed for rows in which several windows share a prompt. Other models take position ids as an argument, so
+    for them, or if `positions` is None, nothing happens. *Shape:* `positions` is (rows, tokens).
     """
     if positions is None or model.model_type != "mpnet":
         yield
@@ -182,10 +187,10 @@ def relative_positions(model: LocalModel, positions: torch.Tensor | None) -> Ite
 
 
 class PackedEncoder:
-    """Runs an encoder on the CPU, and computes the last hidden states of wanted tokens, or the logits of rows.
+    """A faster implementation of BERT-like encoders and sequence classifiers on the CPU, without padding.
 
-    The matrices are packed (put into the order that is fastest to multiply) at the first call, and again if the weights
-    have changed. The packed copies need as much memory as the layers of the encoder.
+    The weight matrices are packed (copied to the memory layout that multiplies fastest) at the first call, and again if
+    the weights have changed. The packed copies need as much memory as the layers of the encoder.
 
     Args:
         model: An encoder or sequence classifier that `supports` accepts.
@@ -213,9 +218,9 @@ class PackedEncoder:
         )
 
     def states(self, batch: Batch) -> torch.Tensor:
-        """Compute the last hidden states of the wanted tokens, row by row.
+        """Compute the hidden states of the last layer for the tokens in `Batch.wanted`, row by row.
 
-        The result has *shape* (wanted, width).
+        The result has *shape* (wanted tokens, width).
         """
         import torch
 

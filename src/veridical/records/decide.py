@@ -1,4 +1,4 @@
-"""Compare scores with thresholds to decide what is flagged.
+"""Compare scores with thresholds to decide which spans and responses are flagged.
 
 Detectors only give scores. This module alone compares scores with thresholds, and returns a `Decision`. The thresholds
 come from the user or from a fitted detector (`records.judging.thresholds_in_force`). This module also joins
@@ -25,14 +25,14 @@ from veridical.records.types import (
 
 
 def decide(case: Case, judgement: Judgement, thresholds: Thresholds | None = None) -> Decision:
-    """Decide which parts of a judgement are flagged, by comparing each score with the threshold for its level.
+    """Decide which scores of a judgement are flagged, by comparing each score with the threshold for its level.
 
-    The default threshold of every level is 0.5.
+    A score is flagged if it is at least the threshold. The default threshold of every level is 0.5.
 
-    If the judgement scores sentences, a sentence is flagged if it reaches the response threshold, and one flagged
-    sentence flags the response. Inside each flagged sentence, all verdicts that reach the span threshold are flagged,
-    or the highest one if none does. Verdicts in other sentences are not flagged. If there are no sentence scores, each
-    verdict is compared with the span threshold.
+    Normally, each verdict is compared with the span threshold. If the judgement has sentence scores
+    (`Judgement.sentences`), there are two steps. First, each sentence is compared with the response threshold, and one
+    flagged sentence flags the response. Then, in each flagged sentence, the verdicts that reach the span threshold are
+    flagged, or the highest one if none does. Verdicts in other sentences are not flagged.
 
     >>> from veridical.records.types import Verdict
     >>> case = Case("1", "The tower is tall.")
@@ -118,7 +118,7 @@ _SEPARATORS = frozenset("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029.!?;:…。！？�
 
 
 def unjudged(case: Case, judgement: Judgement) -> list[Span]:
-    """Find the parts of the response that were not judged. Parts with only white space are left out."""
+    """Return the spans of the response that were not judged, except those with only white space."""
     if judgement.judged is None:
         return []
     gaps = subtract([Span(0, len(case.response))], judgement.judged)
@@ -126,7 +126,7 @@ def unjudged(case: Case, judgement: Judgement) -> list[Span]:
 
 
 def outcome(case: Case, judgement: Judgement, thresholds: Thresholds | None = None) -> Outcome:
-    """Return the outcome of a single judgement, by the rules of `overall`.
+    """Return the outcome of a case with a single judgement, by the rules of `overall`.
 
     >>> case = Case("1", "The tower is tall.")
     >>> [outcome(case, Judgement("1", "x", score)).value for score in (0.9, 0.1, None)]
@@ -138,7 +138,7 @@ def outcome(case: Case, judgement: Judgement, thresholds: Thresholds | None = No
 def overall(
     case: Case, judgements: Sequence[Judgement], decisions: Sequence[Decision], flag_over: float | None = None
 ) -> Outcome:
-    """Combine several judgements of one case into one outcome.
+    """Combine the judgements of one case by several detectors into one outcome.
 
     - `FLAGGED`: A decision flags the response, its coverage, a verdict or an omission. If you set `flag_over`, the
       decisions are ignored, and the case is flagged if the `hallucination` or `omission` score of a judgement is above

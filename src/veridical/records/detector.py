@@ -30,10 +30,10 @@ class Detector(Protocol):
 
     Model weights are loaded when they are first used, not when the detector is made. A detector may also have:
 
-    * `info`: a `DetectorInfo`.
-    * `thresholds`: fitted thresholds, by `Level`.
-    * `fingerprint()`: returns everything that the scores depend on, as JSON.
-    * `explains`: whether the findings come with explanations.
+    * `info`: a `DetectorInfo`, which says what it scores and needs.
+    * `thresholds`: its own decision thresholds, fitted on validation data, by `Level`.
+    * `fingerprint()`: returns everything that the scores depend on (model, prompts, options), as JSON.
+    * `explains`: True if its verdicts come with reasons, so that no other explanation has to be added.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Detector(Protocol):
 
 
 Detectors = str | Detector | Sequence[str | Detector]
-"""What you can pass as `detector`: the spec of a detector, a detector, or several of these."""
+"""What you can pass as `detector`: a spec such as "overlap:values", a `Detector` object, or a list of these."""
 
 
 def takes_detector(function: Callable[P, R]) -> Callable[P, R]:
@@ -62,7 +62,14 @@ def takes_detector(function: Callable[P, R]) -> Callable[P, R]:
 
 @dataclass(frozen=True, slots=True)
 class DetectorInfo:
-    """What a detector scores and needs. Declare it as the attribute `info` of the detector or of its class."""
+    """What a detector scores and needs. Declare it as the attribute `info` of the detector or of its class.
+
+    Attributes:
+        levels: The levels that it scores, such as `Level.RESPONSE`.
+        needs_sources: If true, cases without sources get no score, and the detector is not called for them.
+        needs_chat_model: If true, it calls a chat model.
+        needs_training: If true, it cannot judge before `fit` was called.
+    """
 
     levels: tuple[Level, ...] = tuple(Level)
     needs_sources: bool = True
@@ -123,7 +130,7 @@ class JudgesSpans(Protocol):
 
 @runtime_checkable
 class HasSalienceMaps(Protocol):
-    """A detector whose judgements come with a map of how much each source word matters for each response word."""
+    """A detector whose judgements come with a map of how strongly each source word influences each response word."""
 
     def judge_with_maps(self, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
         """Judge as `judge` does, and pair each judgement with its salience map, or with None if there is no map."""
@@ -135,12 +142,12 @@ class DetectorContext:
     """Gives a detector access to other detectors and to chat models while it is being built.
 
     Attributes:
-        loader: A function that builds the detector that a spec names.
+        loader: A function that builds a detector from its spec, such as "overlap:values".
         connection: How to reach chat models, as a `veridical.llm.connection.Connection`. None for the default
             connection.
         artifacts: The folders of trained detectors whose specs are being loaded, outermost first. A spec in such a
-            folder must neither say how to reach a chat model nor name files. Otherwise, whoever wrote the spec could
-            use your key and your documents.
+            folder must neither configure the connection to a chat model nor name files. Otherwise, whoever wrote the
+            spec could use your key and your documents.
     """
 
     loader: Callable[[Any, DetectorContext], Detector]
@@ -148,7 +155,7 @@ class DetectorContext:
     artifacts: tuple[str, ...] = ()
 
     def load(self, spec: Any) -> Detector:
-        """Build the detector that `spec` (a text or a `Spec`) names, in this context."""
+        """Build the detector that `spec` (a string or a `Spec`) describes, with this context's connection."""
         return self.loader(spec, self)
 
     @property
@@ -157,10 +164,10 @@ class DetectorContext:
         return self.artifacts[-1] if self.artifacts else None
 
     def inside(self, artifact: str) -> DetectorContext:
-        """Build the context for specs in the folder `artifact`.
+        """Return the context for loading specs that lie in `artifact`, the folder of a trained detector.
 
         Raises:
-            CircularArtifactError: The folder's specs lead back to the folder itself.
+            CircularArtifactError: The folder is already being loaded, because its specs refer back to it.
         """
         outer = [Path(folder).resolve() for folder in self.artifacts]
         if Path(artifact).resolve() in outer:
@@ -182,15 +189,15 @@ def info_of(detector: object) -> DetectorInfo:
 
 
 def thresholds_of(detector: object) -> Mapping[Level, float]:
-    """Return the detector's own thresholds by level. Levels without a threshold are left out."""
+    """Return the detector's own decision thresholds by level. Levels for which it has none are missing."""
     thresholds: Mapping[Level, float] = getattr(detector, "thresholds", None) or {}
     return thresholds
 
 
 def fingerprint_of(detector: Detector) -> dict[str, Any]:
-    """Return everything that the detector's scores depend on, as JSON.
+    """Return everything that the detector's scores depend on, as JSON, so that caches can detect a change.
 
-    This is the result of the detector's `fingerprint()`, or only the name of a detector that has no such method.
+    This is the result of the detector's `fingerprint()`. For a detector without this method, it is only the name.
     """
     fingerprint = getattr(detector, "fingerprint", None)
     return {"name": detector.name} if fingerprint is None else dict(fingerprint())

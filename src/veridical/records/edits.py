@@ -52,10 +52,10 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
 
 
 def carry(span: Span, edits: Sequence[Edit]) -> Span:
-    """Find where `span` lies after `edits`.
+    """Map `span` of the unedited text to the corresponding span of the text after `edits`.
 
-    The new span covers the characters of `span` that remain and the text that replaced the others. Text inserted inside
-    `span` is included, but text inserted at an edge is not. If all of `span` was deleted, the new span is empty.
+    The new span covers the unchanged characters of `span` and the replacements of the changed ones. Text inserted
+    inside `span` is included, but text inserted at an edge is not. If all of `span` was deleted, the new span is empty.
 
     >>> carry(Span(6, 9), [Edit(Span(0, 2), "That", "clearer"), Edit(Span(6, 9), "330", "wrong")])
     Span(start=8, end=11)
@@ -64,7 +64,7 @@ def carry(span: Span, edits: Sequence[Edit]) -> Span:
 
 
 def carrier(edits: Sequence[Edit]) -> Callable[[Span], Span]:
-    """Build a function that does the same as `carry`, but is faster for many spans."""
+    """Build a function that maps spans across `edits` as `carry` does, but is faster for many spans."""
     grown = list(accumulate((len(edit.replacement) - len(edit.span) for edit in edits), initial=0))
 
     def carry(span: Span) -> Span:

@@ -56,26 +56,26 @@ def _line(text: str) -> str:
 
 
 class InputError(VeridicalError, ValueError):
-    """Raised for an input that cannot be used."""
+    """Raised for an argument, option, file or request that cannot be used. Subclasses name the more specific causes."""
 
 
 class SpanError(InputError):
-    """Raised for a span that does not lie in its text."""
+    """Raised for a span that runs past the end of its text, ends before it starts, or breaks an order of spans."""
 
 
 class WireError(InputError):
-    """Raised for JSON that is not one of Veridical's documents."""
+    """Raised for JSON that cannot be converted to a record, such as a `Case`, or to a request to the server."""
 
 
 class CircularArtifactError(InputError):
-    """Raised for trained detectors whose folders name each other."""
+    """Raised for trained detectors whose saved specs refer to each other in a circle, so that none can be loaded."""
 
 
 class DataError(InputError):
-    """Raised for a data file that cannot be read.
+    """Raised for a data file that cannot be parsed.
 
-    The attributes `path` and `line` (from 1) say where the fault is. If `line` is None, the error is about the whole
-    file.
+    The attributes `path` and `line` (counted from 1) say where the error is. If `line` is None, the error is about the
+    file as a whole.
     """
 
     def __init__(
@@ -88,7 +88,10 @@ class DataError(InputError):
 
 
 class UnknownNameError(InputError):
-    """Raised for a name that is not registered. The message suggests the closest registered names."""
+    """Raised for an unknown name of a detector, data set, metric or option. The hint suggests the closest known names.
+
+    `kind` is what the name stands for, such as "detector", and `known` are all allowed names.
+    """
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         from difflib import get_close_matches
@@ -103,7 +106,7 @@ class UnknownNameError(InputError):
 
 
 class MissingExtraError(VeridicalError):
-    """Raised if an optional dependency is not installed."""
+    """Raised if a feature needs an optional dependency that is not installed. The hint is the pip command to run."""
 
     def __init__(self, what: str, extra: str, package: str = "veridical") -> None:
         self.extra = extra

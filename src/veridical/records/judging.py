@@ -33,9 +33,10 @@ def not_judged(case: Case, by: str, *notes: str) -> Judgement:
 
 
 def nothing_to_judge(case: Case, info: DetectorInfo) -> str | None:
-    """Say why a detector with this `info` has nothing to judge in `case`. Return None if it can judge the case.
+    """Return the reason why a detector with this `info` cannot judge `case`, or None if it can.
 
-    A detector that scores coverage also judges blank responses, because they leave out the sources.
+    Normally, a case with a blank response cannot be judged. A detector that scores coverage does judge it, if the case
+    has a source that must be covered, because a blank response omits all of it.
 
     >>> nothing_to_judge(Case("1", "It is red."), DetectorInfo())
     'there are no sources to compare with'
@@ -55,9 +56,9 @@ def nothing_to_judge(case: Case, info: DetectorInfo) -> str | None:
 def judge(detector: Detector, cases: Sequence[Case]) -> list[Judgement]:
     """Judge each case with a detector, check the judgements, and return them in the order of the cases.
 
-    The detector is not called for cases with nothing to judge (`nothing_to_judge`), and their judgements say why. If a
-    response begins with the model's tagged reasoning (`records.strings.answer_start`), the detector reads spaces in
-    place of the reasoning.
+    The detector is not called for cases that it cannot judge (`nothing_to_judge`). Their judgements have no scores, and
+    a note says why. If a response begins with the model's tagged reasoning (`records.strings.answer_start`), the
+    detector gets as many spaces instead, so that the reasoning is not judged and the positions stay the same.
 
     Raises:
         CannotJudgeError: The detector returned too many or too few judgements.

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def by_perspective(pairs: Iterable[tuple[Source, T]]) -> list[list[T]]:
-    """Group values by the perspective of their source, in the order of the pairs.
+    """Group values, such as omission scores, by the perspective of their source. The groups are in order of appearance.
 
     Each source without a perspective is a group of its own.
 

@@ -21,14 +21,22 @@ _TABLES: defaultdict[str, dict[str, str]] = defaultdict(dict)
 
 
 def register(group: str, table: Mapping[str, str]) -> None:
-    """Add the entries of `table` to the registry of an entry-point group, even if that registry does not exist yet."""
+    """Add names to the `Registry` with this `group`, even if that registry is created only later.
+
+    `table` maps each name to "module:object", the place to import from.
+    """
     _TABLES[group].update(table)
 
 
 class Registry:
-    """Finds objects of one kind by name. Other packages can add objects through the entry-point group `group`.
+    """Looks up objects of one kind, such as detectors, by name, and imports them when they are loaded.
 
-    An entry point cannot replace a name that is in the table.
+    Other packages can add objects as plugins, through entry points. An entry point cannot replace a name in `table`.
+
+    Attributes:
+        kind: What the names stand for, such as "detector". Error messages use this word.
+        table: Maps each name to "module:object".
+        group: The name of the entry-point group of the plugins, such as "veridical.forms".
     """
 
     def __init__(self, kind: str, table: Mapping[str, str], group: str) -> None:
@@ -51,14 +59,14 @@ class Registry:
         return name in self.table or name in self.plugins
 
     def name_of(self, target: str) -> str | None:
-        """Look up the name of the object at `target` ("module:object"). Return None if it is not registered."""
+        """Return the name under which `target` ("module:object") is registered, or None if it is not registered."""
         for name, registered in self.table.items():  # plugins are looked up only if it is none of ours
             if registered == target:
                 return name
         return next((name for name, entry in self.plugins.items() if entry.value == target), None)
 
     def package(self, name: str) -> str:
-        """Return the name of the installed package that contains the plugin `name`."""
+        """Return the name of the installed package (distribution) that contains the plugin `name`."""
         distribution = self.plugins[name].dist
         return distribution.name if distribution else "another package"
 

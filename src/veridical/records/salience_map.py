@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MapWord:
-    """A word, its span, and the id of its source. The id is None for a word of the response."""
+    """One word of a source or of the response, with its span. For a word of the response, `source_id` is None."""
 
     text: str
     span: Span
@@ -24,13 +24,17 @@ class MapWord:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SalienceMap:
-    """Holds how strongly each source word (row) influences each response word (column), in [0, 1].
+    """Shows how strongly each source word (row) influences each response word (column).
 
-    A source word has the omission score 1 - `contribution`, and a response word has the hallucination score 1 -
-    `attribution`.
-
-    *Shape:* `values` is (source words, response words), `contribution` is (source words,), and `attribution` is
-    (response words,).
+    Attributes:
+        source_words: The words of all sources, one for each row.
+        response_words: The words of the response, one for each column.
+        values: The influence of each source word on each response word, in [0, 1], *shape* (source words, response
+            words).
+        contribution: How much each source word contributes to the response, *shape* (source words,). The omission score
+            of the word is 1 - `contribution`.
+        attribution: How well each response word is attributed to the sources, *shape* (response words,). The
+            hallucination score of the word is 1 - `attribution`.
     """
 
     source_words: tuple[MapWord, ...]

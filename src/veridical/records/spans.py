@@ -23,7 +23,8 @@ from veridical.records.errors import SpanError
 class Span:
     """The characters of a text from `start` up to, but not including, `end`.
 
-    Positions count Unicode code points, as Python does. An empty span (`start == end`) marks a place in the text.
+    Positions count Unicode code points, as Python does. An empty span (`start == end`) is a position between two
+    characters, such as the position of an insertion.
 
     Raises:
         SpanError: `0 <= start <= end` does not hold.
@@ -161,9 +162,10 @@ def overlapping(disjoint: Sequence[Span], span: Span) -> Sequence[Span]:
 def furthest_end(spans: Iterable[Span]) -> Callable[[int], int]:
     """Build a function that returns the highest end of all spans that start before a position.
 
-    If no span starts before the position, the function returns 0. Each call takes logarithmic time. If none of the
-    spans is empty, you can test whether any of them overlaps a span (`end_before(span.end) > span.start`) or contains
-    it (`end_before(span.start + 1) >= span.end`).
+    Use it to test many spans for overlap with the same set of spans. If none in the set is empty, one of them overlaps
+    `span` exactly if `end_before(span.end) > span.start`, and one contains it exactly if
+    `end_before(span.start + 1) >= span.end`. Each call takes logarithmic time. If no span starts before the position,
+    the function returns 0.
 
     >>> end_before = furthest_end([Span(4, 6), Span(0, 9), Span(1, 2)])
     >>> end_before(0), end_before(5)
@@ -213,7 +215,9 @@ def length(spans: Iterable[Span]) -> int:
 
 
 def cut(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
-    """Cut `text` into consecutive non-empty pieces, and tell for each piece whether the spans cover it.
+    """Split `text` at the edges of the spans, and pair each piece with True if a span covers it, or else with False.
+
+    The pieces are not empty, and joined together they give `text` again.
 
     >>> cut("abcdef", [Span(2, 4)])
     [('ab', False), ('cd', True), ('ef', False)]

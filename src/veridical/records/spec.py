@@ -28,10 +28,11 @@ _PLAIN = re.compile(r'[^\s",](?:[^",]*[^\s",])?')
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A detector's name with its values and options, as written. `parse_spec(str(spec))` returns an equal spec.
+    """A parsed spec: the string that names a detector, with its values and options.
 
-    The methods that read an option return `default` if the option is missing, and raise `InputError` if its value is of
-    the wrong kind.
+    In "verify:overlap,citations=all", the name is "verify", "overlap" is a value, and "citations" is an option.
+    `parse_spec(str(spec))` returns an equal spec. The methods that convert an option (`whole`, `number`, `flag`,
+    `choice`) return `default` if the option is missing, and raise `InputError` if it cannot be converted.
     """
 
     name: str
@@ -58,15 +59,18 @@ class Spec:
         return self
 
     def split(self, own: Sequence[str]) -> tuple[Spec, Spec]:
-        """Split the spec into two: one with only the options in `own`, and one with everything else."""
+        """Split the spec into two: one with only the options in `own`, and one with the values and other options.
+
+        A detector that wraps another one uses it to separate its own options from those of the inner detector.
+        """
         inside = {name: value for name, value in self.options.items() if name in own}
         outside = {name: value for name, value in self.options.items() if name not in own}
         return replace(self, values=(), options=inside), replace(self, options=outside)
 
     def nested(self, default: str) -> Spec:
-        """Parse the first value as a spec of its own, and add all other values and options to it.
+        """Parse the first value as the spec of an inner detector, and add all other values and options to that spec.
 
-        If there is no value, `default` is parsed.
+        If there is no value, `default` is parsed instead.
         """
         inner = parse_spec(self.values[0] if self.values else default)
         for name in self.options:
@@ -80,7 +84,7 @@ class Spec:
         return self.values[0] if self.values else None
 
     def whole(self, name: str, default: int | None = None) -> int | None:
-        """Read an option that is a whole number, 1 or more."""
+        """Return the option `name` as an integer. It must be 1 or more."""
         text = self.options.get(name)
         if text is None:
             return default
@@ -89,7 +93,7 @@ class Spec:
         return int(text)
 
     def number(self, name: str, default: float, low: float = 0.0, high: float = 1.0) -> float:
-        """Read an option that is a number from `low` to `high`."""
+        """Return the option `name` as a float. It must lie between `low` and `high`, both included."""
         text = self.options.get(name)
         if text is None:
             return default
@@ -103,11 +107,11 @@ class Spec:
         return number
 
     def flag(self, name: str, default: bool) -> bool:
-        """Read an option that is "yes" (True) or "no" (False)."""
+        """Return the option `name` as a bool. It must be "yes" or "no"."""
         return self.choice(name, "yes" if default else "no", ("yes", "no")) == "yes"
 
     def choice(self, name: str, default: str, known: Sequence[str]) -> str:
-        """Read an option that has one of the values in `known`.
+        """Return the option `name`, which must be one of the texts in `known`.
 
         Raises:
             UnknownNameError: The option has another value.

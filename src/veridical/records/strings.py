@@ -25,10 +25,10 @@ _END_OF_THOUGHT = re.compile(
 
 
 def answer_start(text: str) -> int:
-    r"""Find where the answer begins, after the tagged reasoning that some models put first.
+    r"""Return the position at which the answer begins, after the `<think>` block that some models put first.
 
-    The opening tag may be missing, because some servers remove it. If no answer follows, or if several tags could end
-    the reasoning, the result is the length of the text.
+    A text without such a block has its answer at 0. The opening tag may be missing, because some servers remove it. If
+    no answer follows, or if several tags could end the reasoning, the result is the length of the text.
 
     >>> [answer_start(text) for text in ("Yes", "<think>Is it?</think>Yes", "Is it?\n</think>Yes", "<think>Is it")]
     [0, 21, 15, 12]
@@ -45,9 +45,10 @@ _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def join_halves(text: str) -> tuple[str, str]:
-    r"""Join the halves of surrogate pairs that a stream has split.
+    r"""Join surrogate pairs that a stream has split between two pieces of text, such as the two halves of an emoji.
 
-    Return the joined text and, if the text ends in the first half of a pair, this half ("" otherwise).
+    Return the joined text and, if the text ends in the first half of a pair, this half ("" otherwise). Put the half
+    before the next piece.
 
     >>> join_halves("a\ud83d" + "\ude00b\ud83d")
     ('a😀b', '\ud83d')

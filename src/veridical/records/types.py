@@ -2,7 +2,8 @@
 
 A detector, an ensemble of detectors or a person reads a `Case` and returns a `Judgement`. All records are immutable. A
 span is a half-open range of characters, counted in the text exactly as received. A `score` lies in [0, 1], where 1
-means hallucinated (in a response) or omitted (in a source). Only `records.decide` compares scores with thresholds.
+means hallucinated (in a response) or omitted (in a source). A verdict is the score of one span of the response. Only
+`records.decide` compares scores with thresholds.
 """
 
 from __future__ import annotations
@@ -88,18 +89,19 @@ def _set_tuple(record: object, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text that a response may rest on, such as a passage, an argument, an abstract or a snippet of knowledge.
+    """A text that the response is checked against, such as a retrieved passage, a document to summarise or an argument.
 
     Attributes:
         id: The name by which findings refer to the source. It must be unique within the case.
         text: The text of the source, exactly as received.
-        perspective: The name of the side that the source speaks for. Omissions are scored for each perspective, and the
-            worst score counts.
-        must_cover: Whether the response should cover the source. Detectors look for omissions only in such sources.
+        perspective: The side of a debate that the source argues for, such as "pro" or "con". Each perspective gets its
+            own omission score, and the score of the response is the highest of them.
+        must_cover: If true, the response is expected to cover the content of the source, as a summary covers its
+            document. Detectors look for omissions only in these sources.
         citation: The mark by which a response cites the source, such as "[1]".
-        metadata: Your own JSON values, by name. Results keep them, and identifiers in them, such as web addresses,
-            count as part of the source.
-        pages: The positions in `text` at which the pages begin. Empty for a text without pages.
+        metadata: Your own JSON values, by name. They are copied to the results. Identifiers in them, such as web
+            addresses, count as part of the source when the response is checked.
+        pages: The positions in `text`, in characters, at which the pages begin. Empty for a text without pages.
     """
 
     id: str
@@ -216,8 +218,8 @@ class Evidence:
 
     Attributes:
         source_id: The id of the source.
-        span: The passage, in characters of the source's text.
-        weight: How much the verdict rests on the passage, from 0 (not at all) to 1 (on this passage alone).
+        span: The position of the passage in the source's text, in characters.
+        weight: The share of the verdict that rests on the passage, from 0 (none) to 1 (all of it).
     """
 
     source_id: str
@@ -237,13 +239,13 @@ class Verdict:
         span: The judged span, in characters of the response.
         score: How likely the span is hallucinated, from 0 (supported) to 1 (hallucinated).
         label: The type of finding in the detector's own terms, such as "contradiction" if a source contradicts the
-            span, or "absence" if no source mentions the span. None if the detector cannot tell.
-        claim: The checked claim that the span expresses.
+            span, or "absence" if no source mentions the span. None if the detector does not distinguish types.
+        claim: The checked claim that the span expresses. None if the detector does not extract claims.
         evidence: The passages that support or contradict the span.
         reason: The reason for the score, in one line.
         correction: The text that should replace the span.
-        kind: The kind of error, such as "value" or "name" (`detectors.explanation.KINDS`). None if the kind is not
-            clear.
+        kind: The kind of error in the span, such as "value" or "name" (`detectors.explanation.KINDS`). None if it could
+            not be determined.
     """
 
     span: Span
@@ -269,7 +271,7 @@ class Omission:
     Attributes:
         source_id: The id of the source.
         span: The judged span, in characters of the source's text.
-        score: How likely the response leaves the span out, from 0 (covered) to 1 (omitted).
+        score: How likely the response omits the content of the span, from 0 (covered) to 1 (omitted).
         reason: The reason for the score, in one line.
     """
 
@@ -336,27 +338,28 @@ class _Fit:
 class Judgement(_Fit):
     """The findings of one detector or one person on a case.
 
-    Labels by people are judgements, too, and their `by` begins with "human:".
+    The labels that a person gives are also a judgement. Its `by` begins with "human:".
 
     Attributes:
         case_id: The id of the case.
-        by: The name of the detector or person.
+        by: The name of the detector or person, such as "overlap" or "human:ann".
         hallucination: The score of the whole response, from 0 (supported) to 1 (hallucinated). None if the whole
             response was not scored.
-        omission: How much of the required sources the response leaves out, from 0 (nothing) to 1. None if coverage was
+        omission: How much of the sources with `must_cover` the response omits, from 0 (nothing) to 1. None if this was
             not scored.
         verdicts: The findings about spans of the response.
         omissions: The findings about spans of the sources.
         judged: The spans of the response that were judged. None means the whole response. Judged text without a verdict
             scores 0.
-        notes: Remarks for the reader, for example why some parts could not be judged.
+        notes: Remarks for the user, for example why some sentences could not be judged.
         usage: How many calls to a language model and how many tokens the judgement cost.
         reason: The reason for the score of the whole response, in the judge's words.
         provenance: How the judgement was made, as sorted pairs of name and value, such as the hash of each prompt.
-        judged_sources: The spans of sources for which coverage was judged. None means all sources that must be covered.
-        sentences: Findings about whole sentences, from detectors that score sentences. For these detectors,
-            `hallucination` is the highest sentence score, and the response threshold applies to each sentence.
-        no_claim: Whether there was nothing to judge because the response makes no claim.
+        judged_sources: The spans of sources that were searched for omissions. None means all sources with `must_cover`.
+        sentences: One score for each sentence of the response, from detectors that score sentences. For these
+            detectors, `hallucination` is the highest sentence score, and the response threshold applies to each
+            sentence.
+        no_claim: If true, nothing was judged because the response makes no claim, as in "I don't know."
     """
 
     case_id: str
@@ -391,10 +394,9 @@ class Example:
     Attributes:
         case: The response and its sources.
         gold: The correct judgement. If there were several annotators, it is merged from `annotations`.
-        document: The name of the document that the case is about. Splits and bootstrap samples keep all cases of a
-            document together.
-        group: Sorted pairs of key and value by which results can be broken down, such as the system, task or error
-            type.
+        document: The name of the document that the case is about. Several cases may share a document, and splits and
+            bootstrap samples keep them together.
+        group: Sorted pairs of key and value by which results can be broken down, such as ("task", "summary").
         annotations: One judgement per annotator, if there were several annotators.
 
     Raises:
@@ -414,7 +416,10 @@ class Example:
 
 
 class Level(StrEnum):
-    """What a score, label or threshold applies to. Each level is scored, fitted and decided separately."""
+    """The object that a score, label or threshold applies to: the response, the sources together, or spans of either.
+
+    Each level has its own scores and its own threshold.
+    """
 
     RESPONSE = "response"  # the response as a whole: `Judgement.hallucination`
     SPAN = "span"  # spans of the response: `Judgement.verdicts`
@@ -437,7 +442,9 @@ def check_threshold(threshold: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The lowest score that is flagged, for each level. Thresholds lie in [0, 1] and are 0.5 by default.
+    """The decision threshold of each `Level`: scores of this level that reach the threshold are flagged.
+
+    Thresholds lie in [0, 1] and are 0.5 by default. Read them by attribute or by level.
 
     >>> Thresholds(span=0.4)[Level.SPAN], Thresholds.same(0.7).response
     (0.4, 0.7)
@@ -458,7 +465,7 @@ class Thresholds:
 
     @classmethod
     def same(cls, threshold: float) -> Thresholds:
-        """Use `threshold` for every level."""
+        """Build thresholds that use the same number, `threshold`, for every level."""
         return cls(threshold, threshold, threshold, threshold)
 
 
@@ -472,23 +479,23 @@ class Outcome(StrEnum):
 
     @property
     def passes(self) -> bool:
-        """Whether the response passes, because the outcome is clear or because the response makes no claim."""
+        """True for `CLEAR` and `NO_CLAIM`, False for `FLAGGED` and `UNJUDGED`."""
         return self in (Outcome.CLEAR, Outcome.NO_CLAIM)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Which parts of one judgement are flagged, because their score reaches the threshold for their level.
+    """The scores of one judgement that are flagged, because they reach the threshold for their level.
 
     To make a decision, use `records.decide.decide`.
 
     Attributes:
         thresholds: The thresholds that were applied.
-        outcome: The outcome of the judgement.
-        hallucination: Whether the response-level score is flagged. None if there is no such score.
-        omission: Whether the response-level omission score is flagged. None if there is no such score.
-        verdicts: The indices of the flagged verdicts within the judgement, in ascending order.
-        omissions: The indices of the flagged omissions within the judgement, in ascending order.
+        outcome: The result for the case if this judgement is the only one, such as `Outcome.FLAGGED`.
+        hallucination: True if the judgement's `hallucination` score is flagged. None if it has no such score.
+        omission: True if the judgement's `omission` score is flagged. None if it has no such score.
+        verdicts: The indices of the flagged verdicts in `Judgement.verdicts`, in ascending order.
+        omissions: The indices of the flagged omissions in `Judgement.omissions`, in ascending order.
     """
 
     thresholds: Thresholds
@@ -500,7 +507,10 @@ class Decision:
 
 
 class CauseKind(StrEnum):
-    """Why a case failed (`veridical.workflows.causes`)."""
+    """The kinds of reasons why a response fails its check, as `veridical.workflows.causes` distinguishes them.
+
+    They separate errors of retrieval (the passages lack the answer) from errors of generation.
+    """
 
     NOT_RETRIEVED = "not retrieved"  # no passage has what the response says, and none answers the question
     RANKED_TOO_LOW = "ranked too low"  # the same, but a passage that was not shown has it
@@ -517,10 +527,10 @@ class CauseKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The reason why a case failed.
+    """The reason why the response of a case failed its check.
 
     Attributes:
-        kind: The kind of cause.
+        kind: The kind of reason, such as `CauseKind.NOT_RETRIEVED`.
         reason: The reason in one line.
         evidence: The passages that show the cause. For the kind `RANKED_TOO_LOW`, these passages were retrieved but not
             shown to the model, so they are not among the sources of the case.
@@ -532,7 +542,10 @@ class Cause:
 
 
 FORMS = Registry("form", {}, group="veridical.forms")
-"""The functions that convert a `Checked` to JSON, text and HTML, by name. The package `veridical` registers them."""
+"""The functions that convert a `Checked` to JSON, text or HTML, by the name of the format ("json", "text", "html").
+
+The package `veridical` registers them.
+"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -544,10 +557,10 @@ class Checked:
 
     Attributes:
         case: The case that was checked.
-        judgements: One judgement from each detector, with its findings.
-        decisions: One decision for each judgement, in the same order, which says what is flagged.
+        judgements: One judgement from each detector, with its scores.
+        decisions: One decision for each judgement, in the same order, which lists the scores that are flagged.
         outcome: The outcome of all judgements together.
-        cause: Why the case failed. None if the cause was not requested.
+        cause: Why the response failed. None if the cause was not requested.
 
     Raises:
         InputError: The numbers of judgements and decisions differ, a judgement is about another case, or a decision
@@ -614,7 +627,7 @@ class Checked:
     def omitted(self) -> Mapping[str, tuple[TextSpan, ...]]:
         """The flagged omissions of each source, by the source's id.
 
-        The sources are in the order of the case. Sources without flagged omissions are left out.
+        The sources are in the order of the case. Sources without flagged omissions do not appear.
         """
         spans: dict[str, list[Span]] = {source.id: [] for source in self.case.sources}
         for judgement, decision in zip(self.judgements, self.decisions, strict=True):
@@ -711,7 +724,8 @@ def judged_spans(case: Case, judgement: Judgement) -> list[Span]:
 def judged_source_spans(case: Case, judgement: Judgement) -> dict[str, list[Span]]:
     """Return the spans whose coverage was judged, for each source with `must_cover`.
 
-    The spans are sorted and do not overlap. If nothing of a source was judged, its list is empty.
+    These are the spans that were searched for omissions. They are sorted and do not overlap. If no part of a source was
+    judged, its list is empty.
 
     >>> case = Case("1", "abc", (Source("a", "In Rome", must_cover=True), Source("b", "Tall", must_cover=True)))
     >>> judged_source_spans(case, Judgement("1", "someone", judged_sources=(SourceSpan("a", Span(0, 2)),)))
