@@ -32,6 +32,7 @@ from veridical_lab.training.checkpoint import TrainingStopped  # noqa: E402
 from veridical_lab.training.default import DefaultTraining, assemble  # noqa: E402
 from veridical_lab.training.multilingual import (  # noqa: E402
     LanguagesTraining,
+    add_other_languages,
     cut_vocabulary,
     location_loss,
     train_languages,
@@ -127,6 +128,11 @@ def test_a_detector_gets_one_for_other_languages(model: Path, tmp_path: Path, mo
     english, others = (json.loads((folder / DETECTOR).read_text("utf-8")) for folder in (out, out / OTHER_LANGUAGES))
     assert others["languages"] == ["de", "en"]
     assert set(english[LOCATED]) == set(others[LOCATED]) == {"encoder", "location", "intercept"}
+
+    again = shutil.copytree(detector, tmp_path / "again")
+    add_other_languages(again, out / OTHER_LANGUAGES, tmp_path)
+    assert json.loads((again / DETECTOR).read_text("utf-8"))[LOCATED] == english[LOCATED]
+    assert not (again / OTHER_LANGUAGES / "stages").exists()
 
     right, wrong = (example.case for example in questions(1))
     plain, added = Default(detector).judge([right, wrong]), Default(out).judge([right, wrong])

@@ -50,13 +50,17 @@ def default_command(
 
     The encoder learns from labelled pairs and responses, and from text with errors made by rules. Each pass over the
     data draws other examples and makes other errors. Regressions on validation documents turn its scores into
-    probabilities. If the command is interrupted, run it again and it continues.
+    probabilities. OUT also has the packaged detector for other languages. If the command is interrupted, run it again
+    and it continues.
     """
+    from veridical.detectors.default.detector import OTHER_LANGUAGES, PACKAGED
     from veridical_lab.training.default import DefaultTraining, train_default
+    from veridical_lab.training.multilingual import add_other_languages
 
     languages = None if options.languages is None else tuple(parse_names(options.languages))
     settings = settings_of(DefaultTraining, options, languages=languages)
     with stop_asked_for() as stop:
         train_default(model, data, out, settings, parsed=options.parsed, stop=stop, progress=write_line)
+        add_other_languages(out, PACKAGED / OTHER_LANGUAGES, data, write_line)
     write_line(f"wrote {out}; use it as default:{out}")
     return 0

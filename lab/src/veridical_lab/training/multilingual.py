@@ -147,18 +147,46 @@ def train_languages(
     if out.resolve() != detector.resolve():
         shutil.copytree(detector, out, dirs_exist_ok=True, ignore=shutil.ignore_patterns(OTHER_LANGUAGES))
     others = Default(folder)
-    for each, is_english in ((others, False), (Default(out), True)):
-        chosen = [e for e in parts["valid"] if (dict(e.group)["language"] == "en") == is_english]
-        curve, figures = fit_located(each, SentenceEncoder(lambda: others.scorer.runner), chosen)
-        path = each.path / DETECTOR
-        document = json.loads(path.read_text("utf-8"))
-        document[LOCATED] = asdict(curve)
-        document["validation"][LOCATED] = figures
-        if not is_english:
-            document["languages"] = languages_of(document["training"]["sets"])
-        write_whole(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n", follow_link=False)
-        progress(f"short answers in {'English' if is_english else 'other languages'}: {figures}")
+    _fit_location(others, others, parts["valid"], progress)
+    document = json.loads((folder / DETECTOR).read_text("utf-8"))
+    document["languages"] = languages_of(document["training"]["sets"])
+    write_whole(folder / DETECTOR, json.dumps(document, indent=1, ensure_ascii=False) + "\n", follow_link=False)
+    _fit_location(Default(out), others, parts["valid"], progress)
     return out
+
+
+def add_other_languages(
+    detector: Path, others: Path, data: Path, progress: Callable[[str], None] = lambda line: None
+) -> None:
+    """Add a trained detector for other languages to a default detector.
+
+    The English detector then also compares questions with the occurrences of their short answers, so a curve for them
+    is fitted on English validation questions.
+
+    Args:
+        detector: The folder of the default detector, which is changed.
+        others: The folder of the detector for other languages, such as `languages/` of another default detector.
+        data: The folder with the public data sets.
+        progress: Called with a line of text that reports the result.
+    """
+    shutil.copytree(others, detector / OTHER_LANGUAGES, dirs_exist_ok=True, ignore=shutil.ignore_patterns("stages"))
+    valid = split_by_document(_questions(data))["valid"]
+    _fit_location(Default(detector), Default(detector / OTHER_LANGUAGES), valid, progress)
+
+
+def _fit_location(
+    detector: Default, others: Default, examples: Sequence[Example], progress: Callable[[str], None]
+) -> None:
+    """Fit the curve for located short answers on the questions in the detector's languages, and store it."""
+    is_english = detector.path != others.path
+    chosen = [e for e in examples if (dict(e.group)["language"] == "en") == is_english]
+    curve, figures = fit_located(detector, SentenceEncoder(lambda: others.scorer.runner), chosen)
+    path = detector.path / DETECTOR
+    document = json.loads(path.read_text("utf-8"))
+    document[LOCATED] = asdict(curve)
+    document["validation"][LOCATED] = figures
+    write_whole(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n", follow_link=False)
+    progress(f"short answers in {'English' if is_english else 'other languages'}: {figures}")
 
 
 def _to_read(sets: Examples, longest: int) -> Examples:
