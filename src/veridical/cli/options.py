@@ -271,7 +271,7 @@ class InputOptions(CaseFiles, ColumnOptions):
         """Return an iterator over the cases of the input. A file of cases is read lazily.
 
         Raises:
-            InputError: Sources are given beside a file of cases, or columns without such a file.
+            InputError: The user passed sources together with a file of cases, or named columns without such a file.
         """
         from veridical.records.errors import InputError
 

@@ -39,9 +39,9 @@ def add(connection: Connection, texts: Iterable[tuple[int, str]]) -> None:
 
 
 def delete(connection: Connection, ids: Sequence[int]) -> None:
-    """Remove cases from the full-text index, given by their primary keys.
+    """Remove the cases with these primary keys from the full-text index.
 
-    In PostgreSQL, nothing is to do, because the words are deleted along with the cases.
+    With PostgreSQL this does nothing, because the words are deleted along with the cases.
     """
     if connection.dialect.name == "sqlite":
         connection.execute(text("DELETE FROM search WHERE rowid = :id"), [{"id": id} for id in ids])

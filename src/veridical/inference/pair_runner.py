@@ -103,9 +103,10 @@ class Engine(Protocol):
     takes_mask: bool
 
     def states(self, batch: Batch) -> Floats:
-        """Compute the hidden states of the tokens in `Batch.wanted`, in order, in fp32.
+        """Run the model, and return one fp32 vector for each token listed in `Batch.wanted`, in that order.
 
-        The result has *shape* (wanted tokens, width). For a classifier, it has *shape* (rows, classes).
+        The result has *shape* (wanted tokens, width). If the model is a classifier, the class logits of each row are
+        returned instead, *shape* (rows, classes).
         """
         ...
 

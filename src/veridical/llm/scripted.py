@@ -70,12 +70,13 @@ class Scripted:
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """Read a script from a JSON file.
+        """Load the scripted replies from a JSON file.
 
-        The file contains an object that maps words of the question to replies, or a list of replies.
+        The file contains either a list of replies, or an object whose keys are words to find in the question and whose
+        values are the replies.
 
         Raises:
-            DataError: The file contains neither of the two.
+            DataError: The file contains neither a list nor an object.
         """
         path = Path(path)
         try:

@@ -164,9 +164,10 @@ class Default:
 
     @cached_property
     def sentence_encoder(self) -> SentenceEncoder | None:
-        """The encoder for other languages, used to compare a question with the occurrences of its short answer.
+        """The sentence encoder that compares a question with the source sentences in which a short answer occurs.
 
-        None if the detector was not fitted to use this comparison.
+        It is the encoder of the detector for other languages than English. None if the detector was not fitted to use
+        this comparison.
 
         Raises:
             DataError: The folder lacks this encoder, although the detector was fitted with it.

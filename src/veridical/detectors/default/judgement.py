@@ -59,7 +59,8 @@ def judgement_of(
     Args:
         case: The case.
         scored: The logits of the response. None if the sources have no words.
-        covered: The sources with `must_cover`, each with its omissions.
+        covered: Pairs of a source with `must_cover` and its sentences, which are scored by how likely the response omits
+            them.
         fitted: The regressions and calibration curves.
         name: The name of the detector.
         without: The names of rules that are switched off.

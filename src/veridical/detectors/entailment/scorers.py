@@ -103,7 +103,8 @@ class ClassifierScorer:
 
     Attributes:
         joined: The way to join the two texts into one input (`models.cross_encoder.CrossEncoder`).
-        expected: The model that a layer of SummaC Conv was trained with. If it is set, any other model is rejected.
+        expected: The model whose scores a SummaC Conv layer was trained on. If it is set, a scorer with another model
+            raises an error.
 
     Raises:
         InputError: The model has another architecture, needs code of its own, or its labels do not say what they mean.
@@ -213,8 +214,8 @@ class TokensScorer:
 
     Attributes:
         tokens: The classifier.
-        expected: The classifier that a layer of SummaC Conv was trained with. If it is set, any other classifier is
-            rejected.
+        expected: The classifier whose scores a SummaC Conv layer was trained on. If it is set, a scorer with another
+            classifier raises an error.
     """
 
     has_contradiction = False

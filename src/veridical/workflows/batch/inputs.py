@@ -57,8 +57,8 @@ class InputRow:
     def text(self) -> str | None:
         """Return the row as one JSON text, for the file of failed rows.
 
-        A row of a JSON file is returned exactly as in the file. A row of a table is converted to JSON, or None if the
-        row could not be parsed.
+        A row of a JSON file is returned exactly as in the file, and a row of a table as JSON. The result is None for a
+        row of a table that could not be parsed.
         """
         if self.row.text is not None or isinstance(self.row.content, DataError):
             return self.row.text
