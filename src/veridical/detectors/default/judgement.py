@@ -59,8 +59,7 @@ def judgement_of(
     Args:
         case: The case.
         scored: The logits of the response. None if the sources have no words.
-        covered: Pairs of a source with `must_cover` and its sentences, which are scored by how likely the response omits
-            them.
+        covered: Pairs of a source with `must_cover` and its sentences, each scored by how likely the response omits it.
         fitted: The regressions and calibration curves.
         name: The name of the detector.
         without: The names of rules that are switched off.
