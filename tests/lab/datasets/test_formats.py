@@ -344,3 +344,12 @@ def test_hf_reads_a_folder_with_the_real_library(tmp_path: Path) -> None:
     )
     made = list(read(f"hf:{tmp_path / 'set'}?response=response&label=label"))
     assert [(e.case.response, e.gold.hallucination) for e in made] == [("a", 1.0), ("b", 0.0)]
+
+
+def test_a_claim_of_wice_without_meta_is_named(tmp_path: Path) -> None:
+    row = {"meta": "none", "claim": "It is red.", "label": "supported", "evidence": ["It is red."]}
+    file = tmp_path / "oracle_chunks" / "claim" / "test.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(row) + "\n")
+    with pytest.raises(DataError, match="test.jsonl:1: 'meta' is 'none', not an object"):
+        list(read(f"wice:{tmp_path}", "claims/test"))

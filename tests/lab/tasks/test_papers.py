@@ -16,7 +16,7 @@ from veridical.detectors.claims.cited_claims import CitationPolicy, ResponseCita
 from veridical.detectors.claims.verify import Verify
 from veridical.llm.protocol import Failure, Reply, Request
 from veridical.llm.scripted import Scripted
-from veridical.records.errors import InputError
+from veridical.records.errors import DataError, InputError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Judgement, Source, Verdict
 from veridical_lab.datasets.fave import read_questions
@@ -297,6 +297,10 @@ def test_papers_that_would_be_cited_alike_have_a_letter(tmp_path: Path) -> None:
         "On 3, 2016",
     ]
     assert [s.text for s in question.sources[1:]] == ["On 1\n\n We found 1.", "On 2\n\n We found 2.", "On 3"]
+    twice = [{**papers[0], "id": "1"}, papers[1]]
+    (tmp_path / "paper_dataset.json").write_text(json.dumps([{"query": "What?", "papers": twice}]))
+    with pytest.raises(DataError, match=f"{tmp_path}.*'1'"):
+        list(read_questions(tmp_path))
     text = "Ziemert (2016a) found 0, and Ziemert (2016b) found 1. Ling et al. (2016) found 2."
     found = ResponseCitations.of_case(replace(question, response=text))
     assert [ids for _, ids in found.citations] == [("0",), ("1",), ("2",)]

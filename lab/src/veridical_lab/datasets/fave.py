@@ -40,9 +40,13 @@ def read_questions(path: Path, split: str | None = None, *, on_bad: OnBad = None
     """
     for row in json_rows(one_file(INFO, path, split, "paper_dataset.json"), on_bad):
         try:
-            yield _case(row)
+            case = _case(row)
         except DataError as error:
             refuse(error, on_bad)
+        except InputError as error:
+            refuse(row.bad(error.message, hint=error.hint), on_bad)
+        else:
+            yield case
 
 
 def _case(row: Row) -> Case:

@@ -50,7 +50,7 @@ def read(path: Path, split: str | None = None, *, on_bad: OnBad = None) -> Itera
 
 
 def _example(part: str, seen: Counter[str], row: Row) -> list[Example]:
-    meta = Row(row.path, row.line, row.get("meta"))
+    meta = row.row("meta")
     name = meta.name("id")
     response, label = row.text("claim"), row.text("label")
     source = Source("evidence", "\n".join(row.texts("evidence")))
