@@ -68,6 +68,24 @@ def test_answers_of_many_clients_are_not_mixed_up() -> None:
     assert len(detector.batches) < 120
 
 
+def test_a_full_queue_is_429_and_passes() -> None:
+    detector = Echo()
+    with client_of(own={"echo": detector}, limits=Limits(batch_wait=0, queue=2, cases=2)) as client:
+        shut_once_ready(client, detector)
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(client.post, "/v1/check", json={"cases": [CASE]})
+            assert detector.entered.wait(LIMIT)
+            with ThreadPoolExecutor(1) as more:
+                second = more.submit(client.post, "/v1/check", json={"cases": [CASE, CASE]})
+                until(lambda: b'waiting_cases{detector="echo"} 2.0' in client.get("/metrics").content)
+                third = client.post("/v1/check", json={"cases": [CASE]})
+                assert third.status_code == 429
+                assert int(third.headers["retry-after"]) >= 1
+                detector.gate.set()
+                assert (first.result().status_code, second.result().status_code) == (200, 200)
+        assert client.post("/v1/check", json={"cases": [CASE]}).status_code == 200
+
+
 def test_requests_beyond_queue_and_batch_are_refused_before_they_are_read() -> None:
     detector = Echo()
     with client_of(own={"echo": detector}, limits=Limits(batch_wait=0, queue=1, cases=1, batch_cases=1)) as client:
