@@ -239,11 +239,8 @@ def test_each_sentence_has_a_probability_and_the_worst_one_counts(detector: Defa
     said = "It is 280 m long. The bridge over the Elbe was opened in 1983 by the king. It is old."
     case = Case("1", said, (ARTICLE,))
     (judgement,), (own,) = detector.judge([case]), score(detector.scorer, [case])
-    assert [sentence.span.of(said) for sentence in judgement.sentences] == [
-        "It is 280 m long",
-        "The bridge over the Elbe was opened in 1983 by the king",
-        "It is old",
-    ]
+    texts = ["It is 280 m long", "The bridge over the Elbe was opened in 1983 by the king", "It is old"]
+    assert [sentence.span.of(said) for sentence in judgement.sentences] == texts
     scores = [sentence.score for sentence in judgement.sentences]
     assert judgement.hallucination == max(scores)
     rows = sentence_rows(own, word_table(case, own), len(words(ARTICLE.text)))

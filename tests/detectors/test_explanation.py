@@ -126,7 +126,8 @@ TABLE = "Name  Born  City\nAnn   1950  Rome\nBen   1962  Oslo\nCal   1971  Bonn"
         # another kind of value, or one of a sentence that is less close
         ("The tower by the harbour is 300 m tall.", "300 m", "The tower by the harbour is tall and weighs 330 kg."),
         ("Ann sold 36 red paintings in Oslo.", "36", "Ann sold red paintings in Oslo for 40 pounds. Ann saw 55 owls."),
-        # a number in a name
+        # a number in a name, and that of an ordinal
+        ("In 1955 they finished 27th.", "27th", "year: 1955; start: 22; finish: 27; laps: 54"),
         ("The film Agent 47 has a low rating.", "47", "The film has a low rating, of 6%, from 17 reviews."),
     ],
 )
@@ -165,13 +166,6 @@ def test_passages_are_ranked_by_the_weight_that_is_given() -> None:
     assert first.weight > second.weight
 
 
-def test_nothing_is_guessed_where_values_tie() -> None:
-    source = "Ann paid 300 euros and Bob paid 400 euros."
-    verdict = explain("Someone paid 500 euros.", "500 euros", source)
-    assert (verdict.label, verdict.correction) == (None, None)
-    assert verdict.reason == "no source has 500 euros; the closest passage has “300 euros”, “400 euros”"
-
-
 @pytest.mark.parametrize(
     ("response", "flagged", "source"),
     [
@@ -189,10 +183,50 @@ def test_a_value_that_the_source_supports_is_not_corrected(response: str, flagge
     assert (verdict.label, verdict.correction) == (None, None)
 
 
-def test_a_bound_that_does_not_hold_is_a_contradiction_without_a_correction() -> None:
-    verdict = explain("More than 60 people came to see it.", "60", "In the end 54 people came to see it.")
-    assert (verdict.label, verdict.correction) == (CONTRADICTION, None)
-    assert verdict.reason == "the source has 54, not 60"
+EUR = '{"room": "small", "room_costs_eur": 40, "beds": 2}'
+ROOM = '{"room": "small", "room_cost": 40, "room_opens": "2024-05-03T19:05:00Z"}'
+PAID = "Ann paid 300 euros and Bob paid 400 euros."
+TIED = "no source has 500 euros; the closest passage has “300 euros”, “400 euros”"
+
+
+@pytest.mark.parametrize(
+    ("response", "flagged", "source", "correction", "reason"),
+    [
+        # a bound that does not hold
+        ("More than 60 people saw it.", "60", "In the end 54 people saw it.", None, "the source has 54, not 60"),
+        # negations
+        ("She liked London.", "liked", BERG, None, "the source has “not like”"),
+        ("Anna Berg was not a Danish painter.", "was not", BERG, None, "the source says it without “not”"),
+        ("Anna Berg wasn't a Danish painter.", "wasn't", BERG, None, "the source says it without “wasn't”"),
+        # the number of a name, and a full stop after a month
+        ("She lay in Ward 3 at night.", "3", "She lay in ward 5 at night.", "5", "the source has 5, not 3"),
+        ("It opens on 25 May.", "25 May", "It opens on 20 May. So?", "20 May", "the source has 20 May, not 25 May"),
+        # numbers of records: the unit of a key, prices and time stamps
+        ("The small room costs 50 euros.", "50", EUR, "40", "the source has 40 eur, not 50 euros"),
+        ("The small room costs 40 dollars.", "40 dollars", EUR, "40 eur", "the source has 40 eur, not 40 dollars"),
+        ("The small room costs 40 dollars.", "dollars", EUR, "eur", "the source has 40 eur, not 40 dollars"),
+        ("The small room costs $50.", "$50", ROOM, "$40", "the source has 40, not $50"),
+        ("The small room opens at 8 pm.", "8 pm", ROOM, "19:05", "the source has 19:05, not 8 pm"),
+    ],
+)
+def test_contradictions_have_a_reason(
+    response: str, flagged: str, source: str, correction: str | None, reason: str
+) -> None:
+    verdict = explain(response, flagged, source)
+    assert (verdict.label, verdict.correction, verdict.reason) == (CONTRADICTION, correction, reason)
+
+
+@pytest.mark.parametrize(
+    ("response", "flagged", "source", "reason"),
+    [
+        ("Someone paid 500 euros.", "500 euros", PAID, TIED),
+        ("She burned 36 paintings in May 1905.", "burned", BERG, "the closest passage does not have “burned”"),
+    ],
+    ids=["values tie", "a single other word"],
+)
+def test_nothing_is_guessed(response: str, flagged: str, source: str, reason: str) -> None:
+    verdict = explain(response, flagged, source)
+    assert (verdict.label, verdict.correction, verdict.reason) == (None, None, reason)
 
 
 @pytest.mark.parametrize(
@@ -201,19 +235,6 @@ def test_a_bound_that_does_not_hold_is_a_contradiction_without_a_correction() ->
 def test_bounds(text: str, expected: str) -> None:
     (sentence,) = SentenceIndex([f"They saw {text} owls."]).sentences
     assert bound(sentence, sentence.mentions[-1]) == expected
-
-
-@pytest.mark.parametrize(
-    ("response", "flagged", "reason"),
-    [
-        ("She liked London.", "liked", "the source has “not like”"),
-        ("Anna Berg was not a Danish painter.", "was not", "the source says it without “not”"),
-        ("Anna Berg wasn't a Danish painter.", "wasn't", "the source says it without “wasn't”"),
-    ],
-)
-def test_a_negation_is_a_contradiction(response: str, flagged: str, reason: str) -> None:
-    verdict = explain(response, flagged)
-    assert (verdict.label, verdict.correction, verdict.reason) == (CONTRADICTION, None, reason)
 
 
 def test_what_no_source_speaks_of_is_absent() -> None:
@@ -226,17 +247,10 @@ def test_what_no_source_speaks_of_is_absent() -> None:
     assert (verdict.label, verdict.evidence) == (ABSENCE, ())
 
 
-def test_a_single_other_word_has_no_label() -> None:
-    verdict = explain("She burned 36 paintings in May 1905.", "burned")
-    assert (verdict.label, verdict.correction) == (None, None)
-    assert verdict.reason == "the closest passage does not have “burned”"
-
-
 def test_what_the_detector_said_stays() -> None:
     word = Evidence("a", Span(BERG.index("Oslo"), BERG.index("Oslo") + 4), 0.3)
-    verdict = explain(
-        "She wrote 3,000 letters.", "3,000", label="number", reason="wrong", correction="many", evidence=(word,)
-    )
+    said = {"label": "number", "reason": "wrong", "correction": "many"}
+    verdict = explain("She wrote 3,000 letters.", "3,000", **said, evidence=(word,))
     assert (verdict.label, verdict.correction) == ("number", "many")
     assert verdict.reason == "wrong; the source has 2,000, not 3,000"
     assert verdict.evidence[-1] == word
@@ -258,20 +272,6 @@ def test_reference_marks_and_numbers_in_names_are_no_values() -> None:
     source = "In 2020 COVID-19 killed 41 people.[12]"
     sentences = SentenceIndex([source]).sentences
     assert [m.span.of(source) for s in sentences for m in s.mentions] == ["2020", "COVID", "41"]
-
-
-def test_the_numbers_of_the_same_name_are_compared() -> None:
-    assert explain("They took her to Ward 3 at night.", "3", "They took her to ward 5 at night.").correction == "5"
-
-
-def test_an_ordinal_is_in_a_source_that_has_its_number() -> None:
-    verdict = explain("In 1955 they finished 27th.", "27th", "year: 1955; start: 22; finish: 27; laps: 54")
-    assert not (verdict.reason or "").startswith("no source has")
-
-
-def test_a_full_stop_after_a_month_is_no_part_of_the_date() -> None:
-    reason = explain("It opens on 25 May.", "25 May", "It opens on 20 May. It is long.").reason
-    assert reason == "the source has 20 May, not 25 May"
 
 
 def test_without_sources_nothing_changes() -> None:
@@ -437,33 +437,6 @@ def test_the_most_suspicious_word_of_a_flagged_sentence_is_explained_whatever_it
     first, second = explained(Case("1", response, (Source("a", BERG),)), judgement).verdicts
     assert first.correction == "330"
     assert second.reason is None  # its sentence is not flagged
-
-
-@pytest.mark.parametrize(
-    ("response", "flagged", "correction"),
-    [
-        ("The small room costs 50 euros.", "50", "40"),
-        ("The small room costs 40 dollars.", "40 dollars", "40 eur"),
-        ("The small room costs 40 dollars.", "dollars", "eur"),
-    ],
-)
-def test_a_number_in_json_has_the_unit_of_its_key(response: str, flagged: str, correction: str) -> None:
-    verdict = explain(response, flagged, '{"room": "small", "room_costs_eur": 40, "beds": 2}')
-    assert (verdict.label, verdict.correction) == (CONTRADICTION, correction)
-
-
-@pytest.mark.parametrize(
-    ("response", "flagged", "correction", "reason"),
-    [
-        ("The small room costs $50.", "$50", "$40", "the source has 40, not $50"),
-        ("The small room opens at 8 pm.", "8 pm", "19:05", "the source has 19:05, not 8 pm"),
-    ],
-)
-def test_prices_and_time_stamps_of_records_are_corrected_as_a_sentence_has_them(
-    response: str, flagged: str, correction: str, reason: str
-) -> None:
-    verdict = explain(response, flagged, '{"room": "small", "room_cost": 40, "room_opens": "2024-05-03T19:05:00Z"}')
-    assert (verdict.correction, verdict.reason) == (correction, reason)
 
 
 def test_a_finding_in_json_names_the_record() -> None:

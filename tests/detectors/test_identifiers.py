@@ -14,27 +14,20 @@ from veridical.inference.artifact import DETECTOR
 from veridical.records.types import Case, Outcome, Source, Turn
 from veridical.text.identifiers import KnownIdentifiers, identifiers
 
+COMMIT, UUID = "da39a3ee5e6b4b0d3255bfef95601890afd807", "123e4567-e89b-12d3-a456-42661417400"
 INVENTED = [  # a source, a response, and its identifier that the source does not have
     (
-        "The docs are at https://docs.acme.io/guide/setup.",
-        "The docs are at https://docs.acme.io/guide/install.",
-        "https://docs.acme.io/guide/install",
+        "See https://acme.io/docs/setup first.",
+        "See https://acme.io/docs/install first.",
+        "https://acme.io/docs/install",
     ),
     ("Support answers by mail: help@acme.io.", "Support answers by mail: support@acme.io.", "support@acme.io"),
-    (
-        "The tool is documented well. It has three modes.",
-        "The tool is documented at https://tool.dev/docs and has three modes.",
-        "https://tool.dev/docs",
-    ),
+    ("The tool is documented well.", "The tool is documented at https://tool.dev/docs.", "https://tool.dev/docs"),
     ("See the shop for prices.", "See acme-shop.com for prices.", "acme-shop.com"),
     ("The server has the address 10.20.30.41.", "The server has the address 10.20.30.14.", "10.20.30.14"),
     ("The fix is in version 1.3.2.", "The fix is in version 1.3.3.", "version 1.3.3"),
     ("The fix is in release 1.3.2.", "The fix is in 1.3.3.", "1.3.3"),
-    (
-        "Commit da39a3ee5e6b4b0d3255bfef95601890afd80709 fixed it.",
-        "Commit da39a3ee5e6b4b0d3255bfef95601890afd80708 fixed it.",
-        "da39a3ee5e6b4b0d3255bfef95601890afd80708",
-    ),
+    (f"Commit {COMMIT}09 fixed it.", f"Commit {COMMIT}08 fixed it.", f"{COMMIT}08"),
     ("Pay to DE89 3704 0044 0532 0130 00.", "Pay to DE89 3704 0044 0532 0130 01.", "DE89 3704 0044 0532 0130 01"),
     ("The test card is 4111 1111 1111 1111.", "The test card is 4111 1111 1111 1112.", "4111 1111 1111 1112"),
     ("The flaw is CVE-2024-3094.", "The flaw is CVE-2024-3049.", "CVE-2024-3049"),
@@ -52,29 +45,13 @@ INVENTED = [  # a source, a response, and its identifier that the source does no
     ("Call load_rows() to read it.", "Call read_rows() to read it.", "read_rows()"),
     ("Call load_rows to read it.", "Call read_rows to read it.", "read_rows"),
     ("The class is DataLoader and the method getUserName.", "Use the method getUserId of DataLoader.", "getUserId"),
-    (
-        "Read the [handbook](https://acme.io/handbook).",
-        "Read the [handbook](https://acme.io/manual).",
-        "https://acme.io/manual",
-    ),
-    (
-        "The tower is open daily.",
-        "The [tower](https://tower.example.net.br/x) is open daily.",
-        "https://tower.example.net.br/x",
-    ),
-    (
-        "The tower is open daily and costs nothing.",
-        "The [tower is open daily](https://tower-visits.com/open).",
-        "https://tower-visits.com/open",
-    ),
+    ("Read the [guide](https://acme.io/guide).", "Read the [guide](https://acme.io/manual).", "https://acme.io/manual"),
+    ("The tower is open daily.", "The [tower](https://tower.net.br/x) is open daily.", "https://tower.net.br/x"),
+    ("The tower is open daily and free.", "The [tower is open daily](https://tower.com/a).", "https://tower.com/a"),
     ("The order INV-20391 was sent.", "The order INV-20931 was sent.", "INV-20931"),
     ("The plane is an A380.", "The plane is an A350.", "A350"),
     ("The MAC address is 00:1B:44:11:3A:B7.", "The MAC address is 00:1B:44:11:3A:B8.", "00:1B:44:11:3A:B8"),
-    (
-        "The id is 123e4567-e89b-12d3-a456-426614174000.",
-        "The id is 123e4567-e89b-12d3-a456-426614174001.",
-        "123e4567-e89b-12d3-a456-426614174001",
-    ),
+    (f"The id is {UUID}0.", f"The id is {UUID}1.", f"{UUID}1"),
     ("It listens on 2001:db8:0:1::1.", "It listens on 2001:db8:0:1::2.", "2001:db8:0:1::2"),
     ("It follows RFC 7231.", "It follows RFC 7230.", "RFC 7230"),
     ("Write to ana@acme.io.", "Write to [Ana](mailto:ben@acme.io).", "ben@acme.io"),
@@ -109,19 +86,12 @@ KNOWN: list[tuple[str | dict[str, Any], str]] = [  # a source, and a response th
     ("Each row has a user ID.", "Each row has a `user_id`."),
     ("It follows RFC2616.", "It follows RFC 2616."),
     ("The base URL is https://api.acme.io/v2. Users are at /users.", "Users are at https://api.acme.io/v2/users."),
+    ({"id": "https://acme.io/pool", "text": "It opens at nine."}, "It opens at nine (https://acme.io/pool)."),
     (
-        {"id": "https://acme.io/handbook", "text": "The pool opens at nine."},
-        "The pool opens at nine (https://acme.io/handbook).",
+        {"text": "It opens at nine.", "metadata": {"url": "https://acme.io/pool", "title": "Pool FAQ v2.3.1"}},
+        "It opens at nine, see https://acme.io/pool.",
     ),
-    (
-        {
-            "id": "1",
-            "text": "The pool opens at nine.",
-            "metadata": {"url": "https://acme.io/pool", "title": "Pool FAQ v2.3.1"},
-        },
-        "The pool opens at nine, see https://acme.io/pool.",
-    ),
-    ({"id": "handbook.pdf", "text": "The pool opens at nine."}, "The pool opens at nine, see handbook.pdf."),
+    ({"id": "handbook.pdf", "text": "It opens at nine."}, "It opens at nine, see handbook.pdf."),
     ("The meeting is on 12.03.2024 at 10:30.", "The meeting is on 12.03.2024 at 10:30."),
     ("Growth was 3.5% and 1.234.567 people came.", "Growth was 3.5% and 1.234.567 people came."),
     ("Ana and/or Ben may use the car at 50 km/h.", "Ana and/or Ben may use the car at 50 km/h."),
@@ -202,27 +172,10 @@ def test_an_address_alone_is_flagged() -> None:
         assert judgement.hallucination == 1.0
 
 
-PIECES = [
-    "1 ",
-    "+1 ",
-    "call 1",
-    "AB12 ",
-    "a1",
-    "A1-",
-    "ab=",
-    "a:",
-    "1:",
-    "97",
-    "(555",
-    "a.",
-    "a-b.",
-    "/a.b",
-    "`a",
-    "a_",
-]
+PIECES = ("1 ", "+1 ", "call 1", "AB12 ", "a1", "A1-", "ab=", "a:", "1:", "97", "(555", "a.", "a-b.", "/a.b", "`a")
 
 
-@pytest.mark.parametrize("piece", PIECES)
+@pytest.mark.parametrize("piece", [*PIECES, "a_"])
 def test_long_texts_take_linear_time(piece: str) -> None:
     started = time.process_time()
     known = KnownIdentifiers([piece * 20_000])

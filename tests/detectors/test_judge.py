@@ -78,10 +78,8 @@ def test_a_list_gives_verdicts_with_evidence() -> None:
         {"claim": "It is red.", "reasoning": "Nothing about a colour.", "supported": "No"},
     )
     judgement = one(Scripted([f"Here:\n```json\n{reply}\n```"]), "list")
-    assert [(v.span.of(CASE.response), v.score) for v in judgement.verdicts] == [
-        ("It opened in 1889.", 0.0),
-        ("It is red.", 1.0),
-    ]
+    scores = [(verdict.span.of(CASE.response), verdict.score) for verdict in judgement.verdicts]
+    assert scores == [("It opened in 1889.", 0.0), ("It is red.", 1.0)]
     assert [e.span.of(TOWER.text) for e in judgement.verdicts[0].evidence] == ["was opened in 1889"]
     assert judgement.hallucination == 1.0
     assert judgement.judged is None
@@ -195,10 +193,8 @@ def test_few_shot_examples_are_shown_first() -> None:
     judge.judge([CASE])
     Judge(model, method="cot", few_shot=examples).judge([CASE])
     assert judge.name == "judge:yes_no+1:scripted"
-    assert [m.content for r in model.requests for m in r.messages if m.role == "assistant"] == [
-        "No",
-        "Reasoning: It rains.\nConsistent: No",
-    ]
+    shown = [message.content for request in model.requests for message in request.messages if message.role != "user"]
+    assert shown == ["No", "Reasoning: It rains.\nConsistent: No"]
 
 
 def test_judges_that_judge_otherwise_have_other_names() -> None:

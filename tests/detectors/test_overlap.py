@@ -68,10 +68,8 @@ def test_each_content_word_has_a_verdict_and_the_supported_ones_a_place() -> Non
     judgement = judge(response, first, second)
     assert [(v.span.of(response), v.score) for v in judgement.verdicts] == [("cats", 0), ("sleeping", 0), ("Rome", 1)]
     # the same form in the second source goes before another form in the first
-    assert [(e.source_id, e.span.start, e.span.end) for v in judgement.verdicts for e in v.evidence] == [
-        ("1", 0, 4),
-        ("0", 6, 12),
-    ]
+    places = [(e.source_id, e.span.start, e.span.end) for v in judgement.verdicts for e in v.evidence]
+    assert places == [("1", 0, 4), ("0", 6, 12)]
     assert judgement.verdicts[2].reason == "not in any source"
 
 
@@ -86,10 +84,9 @@ def test_the_worst_perspective_counts() -> None:
     sources = (cover("a", "tax cuts", "pro"), cover("b", "grow jobs", "pro"), cover("c", "debt rises fast", "con"))
     judgement = judge("Tax cuts grow debt.", *sources)
     assert judgement.omission == pytest.approx(2 / 3)
-    assert [(o.source_id, o.span.of({s.id: s.text for s in sources}[o.source_id])) for o in judgement.omissions] == [
-        ("b", "jobs"),
-        ("c", "rises fast"),
-    ]
+    texts = {source.id: source.text for source in sources}
+    omitted = [(omission.source_id, omission.span.of(texts[omission.source_id])) for omission in judgement.omissions]
+    assert omitted == [("b", "jobs"), ("c", "rises fast")]
 
 
 def test_sources_without_a_perspective_stand_for_themselves() -> None:
@@ -100,12 +97,8 @@ def test_sources_without_a_perspective_stand_for_themselves() -> None:
 def test_runs_span_stop_words_and_end_at_sentences_lines_and_matches() -> None:
     text = "Big dogs of the north run. Small cats\nsleep 3.5 hours and the red fox hides"
     found = judge("The fox", cover("a", text)).omissions
-    assert [o.span.of(text) for o in found] == [
-        "Big dogs of the north run",
-        "Small cats",
-        "sleep 3.5 hours and the red",
-        "hides",
-    ]
+    runs = ["Big dogs of the north run", "Small cats", "sleep 3.5 hours and the red", "hides"]
+    assert [omission.span.of(text) for omission in found] == runs
 
 
 def test_only_sources_to_cover_have_omissions() -> None:
@@ -120,12 +113,6 @@ def test_a_response_without_content_words_is_not_judged_but_covers_nothing(respo
     assert (judgement.hallucination, judgement.judged, judgement.verdicts) == (None, (), ())
     assert judgement.omission == 1.0
     assert len(judgement.omissions) == 1
-    assert judgement.notes
-
-
-def test_no_sources_is_not_judged() -> None:
-    judgement = judge("red fox")
-    assert (judgement.hallucination, judgement.omission, judgement.judged) == (None, None, ())
     assert judgement.notes
 
 
@@ -153,11 +140,8 @@ def test_words_of_all_scripts() -> None:
 
 
 def test_specs() -> None:
-    assert [load_detector(spec).name for spec in ("overlap", "overlap:values", "overlap:rouge-plain")] == [
-        "overlap",
-        "overlap:values",
-        "overlap:rouge-plain",
-    ]
+    specs = ["overlap", "overlap:values", "overlap:rouge-plain"]
+    assert [load_detector(spec).name for spec in specs] == specs
     with pytest.raises(UnknownNameError, match="did you mean values"):
         load_detector("overlap:value")
     with pytest.raises(InputError, match="does not take 'rouge'"):
@@ -189,10 +173,8 @@ def test_spans_lie_in_their_texts_and_evidence_is_the_same_word(words: str, resp
         assert re.search(r"\w", omission.span.of(case.source(omission.source_id).text))
     if sources and judgement.judged is None:
         assert (judgement.hallucination == 0) <= all(v.score == 0 for v in judgement.verdicts)
-    assert detector.judge([Case("2", "other", case.sources), case]) == [
-        detector.judge([Case("2", "other", case.sources)])[0],
-        judgement,
-    ]
+    other = Case("2", "other", case.sources)
+    assert detector.judge([other, case]) == [*detector.judge([other]), judgement]
 
 
 @pytest.mark.parametrize("words", sorted(WORDS))

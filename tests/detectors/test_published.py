@@ -131,9 +131,8 @@ def test_leading_white_space_moves_no_span(checkpoint: Path) -> None:
 
 def test_spans_are_those_of_the_package(checkpoint: Path) -> None:
     inference = pytest.importorskip("lettucedetect.models.inference")
-    peer = inference.HallucinationDetector(
-        method="transformer", model_path=str(checkpoint), max_length=512, device="cpu"
-    )
+    options = {"method": "transformer", "model_path": str(checkpoint), "max_length": 512, "device": "cpu"}
+    peer = inference.HallucinationDetector(**options)
     detector = load_detector(f"hf:{checkpoint},dtype=fp32")
     flagged = 0
     for question in (QUESTION, None):
@@ -157,9 +156,8 @@ def test_labels_the_other_way_round(tmp_path: Path) -> None:
     folder = tiny("bert", tmp_path / "a", head="TokenClassification", id2label={0: "supported", 1: "hallucinated"})
     other = Path(shutil.copytree(folder, tmp_path / "b"))
     config = json.loads((other / "config.json").read_text("utf-8"))
-    (other / "config.json").write_text(
-        json.dumps(config | {"id2label": {"0": "HALLUCINATED", "1": "SUPPORTED"}}), "utf-8"
-    )
+    turned = config | {"id2label": {"0": "HALLUCINATED", "1": "SUPPORTED"}}
+    (other / "config.json").write_text(json.dumps(turned), "utf-8")
     (one,) = load_detector(f"hf:{folder},dtype=fp32").judge([case_of(ANSWERS[0])])
     (two,) = load_detector(f"hf:{other},dtype=fp32").judge([case_of(ANSWERS[0])])
     scores = [[verdict.score for verdict in judgement.verdicts] for judgement in (one, two)]
@@ -171,9 +169,8 @@ def test_labels_the_other_way_round(tmp_path: Path) -> None:
 
 
 def test_sequence_classifiers_and_what_is_refused(tmp_path: Path) -> None:
-    nli = tiny(
-        "bert", tmp_path / "nli", head="SequenceClassification", id2label={0: "ENTAIL", 1: "NEUTRAL", 2: "CONTRADICT"}
-    )
+    labels = {0: "ENTAIL", 1: "NEUTRAL", 2: "CONTRADICT"}
+    nli = tiny("bert", tmp_path / "nli", head="SequenceClassification", id2label=labels)
     detector = load_detector(f"hf:{nli},form=summac,dtype=fp32")
     assert isinstance(detector, Entailment)
     assert detector.name == f"hf:{nli},form=summac,dtype=fp32"
@@ -232,52 +229,19 @@ TEXT = (
 )
 SOURCE = "The bridge over the Elbe was opened in 1893. It is 280 m long."
 CLAIM = "Anna Berg opened the bridge in 1961."
-DEBERTA = {  # as in the published config.json, but for the sizes
-    "attention_probs_dropout_prob": 0.1,
-    "hidden_act": "gelu",
-    "hidden_dropout_prob": 0.1,
-    "hidden_size": 32,
-    "initializer_range": 0.02,
-    "intermediate_size": 48,
-    "layer_norm_eps": 1e-07,
-    "max_position_embeddings": 512,
-    "max_relative_positions": -1,
-    "model_type": "deberta-v2",
-    "norm_rel_ebd": "layer_norm",
-    "num_attention_heads": 4,
-    "num_hidden_layers": 2,
-    "pad_token_id": 0,
-    "pooler_dropout": 0,
-    "pooler_hidden_act": "gelu",
-    "pooler_hidden_size": 32,
-    "pos_att_type": ["p2c", "c2p"],
-    "position_biased_input": False,
-    "position_buckets": 256,
-    "relative_attention": True,
-    "share_att_key": True,
-    "torch_dtype": "float32",
-    "type_vocab_size": 0,
-}
-T5 = {
-    "d_ff": 48,
-    "d_kv": 8,
-    "d_model": 32,
-    "decoder_start_token_id": 0,
-    "dropout_rate": 0.1,
-    "eos_token_id": 1,
-    "feed_forward_proj": "gated-gelu",
-    "is_encoder_decoder": True,
-    "layer_norm_epsilon": 1e-06,
-    "model_type": "t5",
-    "n_positions": 512,
-    "num_decoder_layers": 2,
-    "num_heads": 4,
-    "num_layers": 2,
-    "pad_token_id": 0,
-    "relative_attention_max_distance": 128,
-    "relative_attention_num_buckets": 32,
-    "tie_word_embeddings": False,
-}
+# as in the published config.json, but for the sizes
+SIZES: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_hidden_layers": 2}
+DEBERTA = {**SIZES, "model_type": "deberta-v2", "max_position_embeddings": 512, "pad_token_id": 0, "type_vocab_size": 0}
+DEBERTA |= {"attention_probs_dropout_prob": 0.1, "hidden_act": "gelu", "hidden_dropout_prob": 0.1}
+DEBERTA |= {"initializer_range": 0.02, "layer_norm_eps": 1e-07, "norm_rel_ebd": "layer_norm", "torch_dtype": "float32"}
+DEBERTA |= {"pooler_dropout": 0, "pooler_hidden_act": "gelu", "pooler_hidden_size": 32}
+DEBERTA |= {"relative_attention": True, "share_att_key": True, "max_relative_positions": -1, "position_buckets": 256}
+DEBERTA |= {"pos_att_type": ["p2c", "c2p"], "position_biased_input": False}
+ROBERTA = {**SIZES, "model_type": "roberta", "max_position_embeddings": 514, "pad_token_id": 1}
+T5: dict[str, Any] = {"model_type": "t5", "d_ff": 48, "d_kv": 8, "d_model": 32, "num_heads": 4, "num_layers": 2}
+T5 |= {"num_decoder_layers": 2, "n_positions": 512, "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
+T5 |= {"dropout_rate": 0.1, "feed_forward_proj": "gated-gelu", "is_encoder_decoder": True, "layer_norm_epsilon": 1e-06}
+T5 |= {"relative_attention_max_distance": 128, "relative_attention_num_buckets": 32, "tie_word_embeddings": False}
 HHEM_PROMPT = "<pad> Determine if the hypothesis is true given the premise?\n\nPremise: {text1}\n\nHypothesis: {text2}"
 FACTCG_PROMPT = (
     "{}\n\nChoose your answer: based on the paragraph above can we conclude that "
@@ -314,12 +278,8 @@ def published(
 ) -> Any:
     """Write random weights in a publisher's format to `folder`, and give back the model and the tokenizer.
 
-    Args:
-        folder: Where to write.
-        kind: The tokenizer.
-        config: What is in the config.json; "class" is the model class that has the weights.
-        prefix: What stands before the names of the weights.
-        untied: Weights that the file leaves out, since they are others.
+    "class" in `config` is the model class that has the weights. `prefix` stands before their names; those that are
+    `untied` are left out, since they are others.
     """
     import transformers
     from safetensors.torch import save_file
@@ -384,9 +344,7 @@ def test_minicheck_on_flan_t5(tmp_path: Path) -> None:
 def test_minicheck_on_encoders_and_its_chunks(kind: str, tmp_path: Path) -> None:
     config = encoder("DebertaV2ForSequenceClassification", **DEBERTA, problem_type="single_label_classification")
     if kind == "roberta":
-        sizes = {name: DEBERTA[name] for name in ("hidden_size", "intermediate_size", "num_attention_heads")}
-        config = encoder("RobertaForSequenceClassification", model_type="roberta", max_position_embeddings=514, **sizes)
-        config |= {"num_hidden_layers": 2, "type_vocab_size": 1, "pad_token_id": 1, "layer_norm_eps": 1e-05}
+        config = encoder("RobertaForSequenceClassification", **ROBERTA, type_vocab_size=1, layer_norm_eps=1e-05)
     folder = tmp_path / f"MiniCheck-{kind}-Large"
     model, tokenizer = published(folder, kind, config)
     sentences = [f"It is {length} m long in 18{length % 90 + 10}." for length in range(60)]
@@ -432,18 +390,11 @@ def test_hhem_2_runs_without_its_code(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     folder = tmp_path / "hallucination_evaluation_model"
-    config = {
-        "class": "T5ForTokenClassification",
-        "own": {**T5, "num_labels": 2},
-        "architectures": ["HHEMv2ForSequenceClassification"],
-        "auto_map": {
-            "AutoConfig": "configuration_hhem_v2.HHEMv2Config",
-            "AutoModelForSequenceClassification": "modeling_hhem_v2.HHEMv2ForSequenceClassification",
-        },
-        "foundation": "google/flan-t5-base",
-        "model_type": "HHEMv2Config",
-        "torch_dtype": "float32",
-    }
+    architecture = "HHEMv2ForSequenceClassification"
+    config: dict[str, Any] = {"class": "T5ForTokenClassification", "own": {**T5, "num_labels": 2}}
+    config |= {"foundation": "google/flan-t5-base", "model_type": "HHEMv2Config", "torch_dtype": "float32"}
+    config |= {"architectures": [architecture], "auto_map": {"AutoConfig": "configuration_hhem_v2.HHEMv2Config"}}
+    config["auto_map"]["AutoModelForSequenceClassification"] = f"modeling_hhem_v2.{architecture}"
     tied = ("transformer.encoder.embed_tokens.weight",)
     model, tokenizer = published(folder, "t5", config, prefix="t5.", untied=tied)
     foundation = folder / "flan-t5-base"  # or from the hub: its sizes and its tokenizer
@@ -489,9 +440,8 @@ def test_hhem_1_and_nli_cross_encoders(tmp_path: Path) -> None:
 
 
 def test_alignscore_is_published_as_a_pickle(tmp_path: Path) -> None:
-    sizes = {name: DEBERTA[name] for name in ("hidden_size", "intermediate_size", "num_attention_heads")}
-    config = encoder("RobertaForSequenceClassification", model_type="roberta", max_position_embeddings=514, **sizes)
-    config |= {"num_hidden_layers": 2, "pad_token_id": 1, "id2label": {str(i): f"LABEL_{i}" for i in range(3)}}
+    labels = {str(i): f"LABEL_{i}" for i in range(3)}
+    config = encoder("RobertaForSequenceClassification", **ROBERTA, id2label=labels)
     folder = tmp_path / "AlignScore-base"  # converted
     model, tokenizer = published(folder, "roberta", config)
     aligned, _, contradicted = classes(model, tokenizer, SOURCE, CLAIM)
@@ -516,8 +466,7 @@ def test_alignscore_is_published_as_a_pickle(tmp_path: Path) -> None:
 @pytest.mark.parametrize("architecture", ["EuroBertForTokenClassification", "ModernBertForTokenClassification"])
 def test_lettucedetect_in_german(architecture: str, tmp_path: Path) -> None:
     folder = tmp_path / "lettucedect-210m-eurobert-de-v1"
-    sizes = {name: DEBERTA[name] for name in ("hidden_size", "intermediate_size", "num_attention_heads")}
-    sizes |= {"num_hidden_layers": 2, "max_position_embeddings": 8192, "bos_token_id": 0, "eos_token_id": 2}
+    sizes = {**SIZES, "max_position_embeddings": 8192, "bos_token_id": 0, "eos_token_id": 2}
     own = {"model_type": "modernbert", "global_attn_every_n_layers": 2, "cls_token_id": 0, "sep_token_id": 2}
     if "Euro" in architecture:
         module = "modeling_eurobert"
@@ -589,10 +538,8 @@ def test_what_has_no_known_form_is_said_in_one_line(tmp_path: Path) -> None:
     assert isinstance(detector, Entailment)
     assert detector.form.unit == "token"
     assert load_detector(f"hf:{mood},labels=unsupported|entailment")
-    for architecture, more in {
-        "LlamaForCausalLM": {},
-        "InternLM2ForCausalLM": {"auto_map": {"AutoModel": "a.B"}},
-    }.items():
+    own = {"auto_map": {"AutoModel": "a.B"}}
+    for architecture, more in {"LlamaForCausalLM": {}, "InternLM2ForCausalLM": own}.items():
         folder = tmp_path / architecture
         folder.mkdir()
         (folder / "config.json").write_text(json.dumps({"architectures": [architecture], **more}), "utf-8")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -210,9 +210,8 @@ def test_another_value_with_the_same_words_makes_a_claim_unsupported(a: str, b: 
 @pytest.mark.parametrize(("a", "b"), SAME)
 def test_the_same_value_in_another_form_supports_a_claim(a: str, b: str) -> None:
     for claimed, there in ((a, b), (b, a)):
-        _, judgement = judge(
-            load_detector("verify:overlap"), f"They said {claimed}.", Source("s", f"They said {there}.")
-        )
+        source = Source("s", f"They said {there}.")
+        _, judgement = judge(load_detector("verify:overlap"), f"They said {claimed}.", source)
         assert judgement.hallucination is not None
         assert judgement.hallucination < 1.0
 
@@ -302,37 +301,25 @@ def test_what_is_no_answer_leaves_the_claim_unjudged(text: str, method: str) -> 
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("reply", "expected"),
     [
-        "Supported: Yes",  # alone it ends the reply: an answer
-        "Reasoning: it says so.\n**Supported:** Yes",
-        "Reasoning: it says so.\n\nSupported: yes.\n",
-        '<think>No?</think>Reasoning: "opened in 1889"\nSupported: Yes',
+        ("Supported: Yes", Outcome.CLEAR),  # alone it ends the reply: an answer
+        ("Reasoning: it says so.\n**Supported:** Yes", Outcome.CLEAR),
+        ("Reasoning: it says so.\n\nSupported: yes.\n", Outcome.CLEAR),
+        ('<think>No?</think>Reasoning: "opened in 1889"\nSupported: Yes', Outcome.CLEAR),
+        ("Supported: Yes\nSupported: No", Outcome.UNJUDGED),
+        ("The source says:\nSupported: Yes\nbut that is not so.", Outcome.UNJUDGED),
+        ("Reasoning: one may say\nSupported: Yes\n\nor rather\nSupported: Partly", Outcome.UNJUDGED),
+        (Reply("Reasoning: so\nSupported: Yes", finish="length"), Outcome.UNJUDGED),
+        (Failure("the server said 500", "server", True), Outcome.UNJUDGED),
     ],
 )
-def test_what_is_an_answer(text: str) -> None:
-    _, judgement = judge(Verify("cot", model=Scripted([text])), "It opened in 1889.", TOWER)
-    assert judgement.hallucination == 0.0
-    assert judgement.judged is None
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "Supported: Yes\nSupported: No",
-        "The source says:\nSupported: Yes\nbut that is not so.",
-        "Reasoning: one may say\nSupported: Yes\n\nor rather\nSupported: Partly",
-        Reply("Reasoning: so\nSupported: Yes", finish="length"),
-        Failure("the server said 500", "server", True),
-        Failure("the model refused", "refusal", False),
-    ],
-)
-def test_what_is_no_reasoned_answer(reply: str | Reply | Failure) -> None:
+def test_what_is_a_reasoned_answer(reply: str | Reply | Failure, expected: Outcome) -> None:
     case, judgement = judge(Verify("cot", model=Scripted([reply])), "It opened in 1889.", TOWER)
-    assert judgement.hallucination is None
-    assert judgement.judged == ()
-    assert judgement.verdicts == ()
-    assert outcome(case, judgement) is Outcome.UNJUDGED
+    score, judged = (0.0, None) if expected is Outcome.CLEAR else (None, ())
+    assert (judgement.hallucination, judgement.judged) == (score, judged)
+    assert bool(judgement.verdicts) == (score is not None)
+    assert outcome(case, judgement) is expected
 
 
 def test_a_failure_is_counted_with_its_reason_and_its_cost() -> None:
@@ -625,6 +612,11 @@ def by_label(judgement: Judgement, response: str) -> dict[str | None, list[tuple
     return found
 
 
+def cited(text: str, *sources: Source, **policy: Any) -> Judgement:
+    """What word overlap makes of the claims in `text` with their citations."""
+    return judge(Verify(load_detector("overlap"), citations=CitationPolicy(**policy)), text, *(sources or PAPERS))[1]
+
+
 def test_a_cited_claim_is_checked_against_its_sources_only() -> None:
     asked: list[Case] = []
 
@@ -651,7 +643,7 @@ def test_a_cited_claim_is_checked_against_its_sources_only() -> None:
 
 
 def test_uncited_claims_can_be_checked_against_all() -> None:
-    _, judgement = judge(Verify(load_detector("overlap"), citations=CitationPolicy(uncited="all")), CITED, *PAPERS)
+    judgement = cited(CITED, uncited="all")
     assert len([v for v in judgement.verdicts if v.label is None]) == 3
     assert judgement.judged is None
     assert MISSING not in by_label(judgement, CITED)
@@ -659,11 +651,9 @@ def test_uncited_claims_can_be_checked_against_all() -> None:
 
 def test_a_source_that_backs_nothing_among_several_is_found() -> None:
     text = "Creatine improved memory in vegetarians (Ling et al., 2009; Benton et al., 2010)."
-    plain = judge(Verify(load_detector("overlap"), citations=CitationPolicy()), text, *PAPERS)[1]
-    assert plain.hallucination == 0.0
+    plain, each = cited(text), cited(text, each=True)
+    assert plain.hallucination == each.hallucination == 0.0
     assert WRONG not in by_label(plain, text)
-    each = judge(Verify(load_detector("overlap"), citations=CitationPolicy(each=True)), text, *PAPERS)[1]
-    assert each.hallucination == 0.0
     assert by_label(each, text)[WRONG] == [("Ling et al., 2009", 0.5), ("Benton et al., 2010", 0.0)]
 
 
@@ -677,7 +667,7 @@ def test_a_model_reads_claims_with_their_citations() -> None:
 
 
 def test_a_cited_source_without_text_cannot_be_checked() -> None:
-    _, judgement = judge(Verify(load_detector("overlap"), citations=CitationPolicy()), "Empty (2011) agrees.", *PAPERS)
+    judgement = cited("Empty (2011) agrees.")
     assert judgement.judged == ()
     assert any("the cited sources hold no text" in note for note in judgement.notes)
 
@@ -827,22 +817,15 @@ def test_a_reply_that_repeats_an_injection_is_no_yes(injection: str) -> None:
     assert judgement.hallucination is None
 
 
-def test_it_is_reached_by_the_front_door() -> None:
-    result = check("It opened in 1889. It is red.", [TOWER], detector=Verify(model=knows("red")))
-    assert result.outcome is Outcome.FLAGGED
-
-
 def test_what_only_looks_like_a_citation_does_not_dangle() -> None:
     text = "Creatine improved memory (World Cup 2010)."
-    _, judgement = judge(Verify(load_detector("overlap"), citations=CitationPolicy(uncited="all")), text, *PAPERS)
-    assert DANGLING not in by_label(judgement, text)
+    assert DANGLING not in by_label(cited(text, uncited="all"), text)
 
 
 def test_two_claims_of_a_sentence_keep_their_own_citations() -> None:
     text = "Creatine improved performance (Ling, 2009), and creatine improved memory (Benton, 2010)."
-    listing = (
-        "- Creatine improved performance (Ling, 2009)\n- creatine improved memory (Benton, 2010)\n- Memory improved."
-    )
+    listed = "Creatine improved performance (Ling, 2009)", "creatine improved memory (Benton, 2010)", "Memory improved."
+    listing = "\n".join(f"- {claim}" for claim in listed)
     model = Scripted(lambda r: listing if r.stage == "split" else yes_no_reply(0.9))
     judge(Verify(model=model, splitter="model", citations=CitationPolicy()), text, *PAPERS)
     asked = [request.messages[-1].content for request in model.requests if request.stage == "check"]
@@ -891,8 +874,7 @@ OPENED = "Question: When was the tower opened?\nAnswer: in 1898\nQuestion: Where
 
 def test_a_claim_is_wrong_where_the_sources_answer_its_questions_otherwise() -> None:
     model = asks_and_answers(OPENED, {"When was": "in 1889", "Where is": "Paris"})
-    verify = Verify("qa", model=model)
-    case, judgement = judge(verify, "The tower in Paris was opened in 1898.", TOWER)
+    _, judgement = judge(Verify("qa", model=model), "The tower in Paris was opened in 1898.", TOWER)
     (verdict,) = judgement.verdicts
     assert verdict.score == pytest.approx(0.5)  # one of two answers
     assert verdict.reason is not None
@@ -901,7 +883,6 @@ def test_a_claim_is_wrong_where_the_sources_answer_its_questions_otherwise() -> 
     assert [request.stage for request in model.requests] == ["ask", "answer", "answer"]
     assert judgement.usage is not None
     assert judgement.usage.calls == 3
-    check_judgement(case, judgement)
 
 
 def test_what_the_sources_do_not_answer_is_not_supported() -> None:
@@ -937,13 +918,9 @@ def test_options_of_questions() -> None:
     model = Scripted([])
     detector = load_detector("verify:qa,model=m,questions=5,aggregate=mean", reaching(model))
     assert detector.name == "verify:qa:scripted,questions=5,aggregate=mean"
-    for spec in (
-        "verify:qa,model=m,claims_per_call=2",
-        "verify:qa,model=m,questions=0",
-        "verify:overlap,aggregate=sum",
-    ):
+    for wrong in ("qa,model=m,claims_per_call=2", "qa,model=m,questions=0", "overlap,aggregate=sum"):
         with pytest.raises(InputError):
-            load_detector(spec, reaching(model))
+            load_detector(f"verify:{wrong}", reaching(model))
 
 
 def test_the_mean_is_the_share_of_wrong_claims() -> None:

@@ -152,18 +152,9 @@ def test_the_default_detector_decides_them() -> None:
             assert result is wanted, each.response
 
 
-PIECES = [
-    "Is it? ",
-    "a: no\n",
-    '"a": null, ',
-    "| a | no | yes |\n",
-    "Ana: We go.\n",
-    '"I go," said Ana. ',
-    "****",
-    "From: a\n",
-]
+PIECES = ("Is it? ", "a: no\n", '"a": null, ', "| a | no | yes |\n", "Ana: We go.\n", '"I go," said Ana. ', "****")
 
 
-@pytest.mark.parametrize("piece", PIECES)
+@pytest.mark.parametrize("piece", [*PIECES, "From: a\n"])
 def test_long_texts_take_linear_time(piece: str) -> None:
     assert len(discrepancies(case(piece * 3000, piece * 300))) < 1000

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from veridical.io.json_values import json_values
-from veridical.io.rows import RowForm, read_cases
+from veridical.io.rows import read_cases
 from veridical.records.errors import DataError
 from veridical.records.types import Case, Source
 
@@ -67,13 +67,6 @@ def test_bad_cases_name_file_and_line(tmp_path: Path, text: str | bytes, line: i
     assert error.value.line == line
     assert "cases.jsonl" in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_a_long_line_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "c.jsonl"
-    path.write_text('{"response": "%s"}' % ("x" * 200))
-    with pytest.raises(DataError, match="a line of more than 100 characters"):
-        list(read_cases(path, RowForm(max_bytes=100)))
 
 
 def test_a_line_without_an_end_is_not_read_to_its_end(tmp_path: Path) -> None:

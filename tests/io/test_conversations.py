@@ -20,7 +20,7 @@ from veridical.io.conversations import coming_turn, read_conversation
 from veridical.io.rows import RowForm, RowReader, read_cases
 from veridical.io.serialization import decode_case, decode_cases
 from veridical.records.errors import DataError, InputError, WireError
-from veridical.records.types import Source
+from veridical.records.types import Case, Source
 from veridical.report.locations import locate_cases
 from veridical.server.requests import read_cases_of
 from veridical.server.settings import Limits
@@ -38,6 +38,8 @@ def _object(**fields: Any) -> SimpleNamespace:
 
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "get_rules", "arguments": "{}"}}
+CALL_OBJECT = _object(id="c1", function=_object(name="get_rules", arguments="{}"))
+LANGCHAIN_CALL = {"name": "get_rules", "args": {}, "id": "c1"}
 OPENAI = [
     {"role": "developer", "content": SYSTEM},
     {"role": "user", "content": [{"type": "text", "text": ASKED}, {"type": "image_url", "image_url": {"url": "x"}}]},
@@ -49,11 +51,7 @@ FORMS: dict[str, list[Any]] = {
     "openai": OPENAI,
     "openai objects": [
         *OPENAI[:2],
-        _object(
-            role="assistant",
-            content=None,
-            tool_calls=[_object(id="c1", function=_object(name="get_rules", arguments="{}"))],
-        ),
+        _object(role="assistant", content=None, tool_calls=[CALL_OBJECT]),
         *OPENAI[3:],
     ],
     "openai responses": [
@@ -82,33 +80,26 @@ FORMS: dict[str, list[Any]] = {
     "langchain": [
         _object(type="system", content=SYSTEM),
         _object(type="human", content=ASKED),
-        _object(type="ai", content="", tool_calls=[{"name": "get_rules", "args": {}, "id": "c1"}]),
+        _object(type="ai", content="", tool_calls=[LANGCHAIN_CALL]),
         _object(type="tool", content=RESULT, tool_call_id="c1", name=None),
         _object(type="ai", content=SAID, tool_calls=[]),
     ],
     "langchain to_dict": [
         {"type": "system", "data": {"content": SYSTEM}},
         {"type": "human", "data": {"content": ASKED}},
-        {"type": "ai", "data": {"content": "", "tool_calls": [{"name": "get_rules", "args": {}, "id": "c1"}]}},
+        {"type": "ai", "data": {"content": "", "tool_calls": [LANGCHAIN_CALL]}},
         {"type": "tool", "data": {"content": RESULT, "tool_call_id": "c1"}},
         {"type": "ai", "data": {"content": SAID}},
     ],
     "langchain dumps": [
-        {"lc": 1, "type": "constructor", "id": ["langchain", "SystemMessage"], "kwargs": {"content": SYSTEM}},
-        {"lc": 1, "type": "constructor", "id": ["langchain", "HumanMessage"], "kwargs": {"content": ASKED}},
-        {
-            "lc": 1,
-            "type": "constructor",
-            "id": ["langchain", "AIMessage"],
-            "kwargs": {"content": "", "tool_calls": [{"name": "get_rules", "args": {}, "id": "c1"}]},
-        },
-        {
-            "lc": 1,
-            "type": "constructor",
-            "id": ["langchain", "ToolMessage"],
-            "kwargs": {"content": RESULT, "tool_call_id": "c1"},
-        },
-        {"lc": 1, "type": "constructor", "id": ["langchain", "AIMessage"], "kwargs": {"content": SAID}},
+        {"lc": 1, "type": "constructor", "id": ["langchain", name], "kwargs": fields}
+        for name, fields in (
+            ("SystemMessage", {"content": SYSTEM}),
+            ("HumanMessage", {"content": ASKED}),
+            ("AIMessage", {"content": "", "tool_calls": [LANGCHAIN_CALL]}),
+            ("ToolMessage", {"content": RESULT, "tool_call_id": "c1"}),
+            ("AIMessage", {"content": SAID}),
+        )
     ],
     "llamaindex": [
         {"role": "system", "blocks": [{"block_type": "text", "text": SYSTEM}], "additional_kwargs": {}},
@@ -148,12 +139,19 @@ FORMS: dict[str, list[Any]] = {
 }
 
 
+def named(case: Case) -> list[tuple[str, str]]:
+    return [(source.id, source.text) for source in case.sources]
+
+
+def texts(case: Case) -> list[str]:
+    return [source.text for source in case.sources]
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_gives_the_same_case(form: str) -> None:
     (case,) = read_conversation(FORMS[form], system="context")
-    assert case.response == SAID
-    assert case.question == ASKED
-    assert [(source.id, source.text) for source in case.sources] == [
+    assert (case.response, case.question) == (SAID, ASKED)
+    assert named(case) == [
         ("system, message 1", "Shops close at 9."),
         ("user, message 2", "I have 2 dogs."),  # the question states nothing
         ("get_rules, message 4", RESULT),
@@ -164,18 +162,18 @@ def test_every_form_gives_the_same_case(form: str) -> None:
 def test_evidence_is_what_was_there_before_the_turn() -> None:
     chat = [("user", "It is my first visit."), ("assistant", "Welcome."), ("tool", "open: 9"), ("assistant", "From 9.")]
     first, second = read_conversation(chat, id="c", sources=[Source("p", "A passage.")])
-    assert [source.text for source in first.sources] == ["A passage.", "It is my first visit."]
-    assert [source.text for source in second.sources] == ["A passage.", "It is my first visit.", "open: 9"]
+    assert texts(first) == ["A passage.", "It is my first visit."]
+    assert texts(second) == ["A passage.", "It is my first visit.", "open: 9"]
     assert (first.id, second.id) == ("c message 2", "c message 4")
     assert read_conversation(chat, only_last=True)[0].response == "From 9."
     *_, with_own = read_conversation(chat, assistant=True)
-    assert "Welcome." in [source.text for source in with_own.sources]
+    assert "Welcome." in texts(with_own)
 
 
 def test_tags_may_repeat_or_stay_open_and_names_are_unique() -> None:
     system = "<context>A <b>bold</b> <context>one.</context> No. <Context id='2'>\nTwo.\n</context> <context>open"
     (case,) = read_conversation([("system", system), ("assistant", "Yes.")], system="context")
-    assert [(source.id, source.text) for source in case.sources] == [
+    assert named(case) == [
         ("system, message 1", "A <b>bold</b> <context>one."),
         ("system, message 1 (2)", "Two."),
     ]
@@ -184,7 +182,7 @@ def test_tags_may_repeat_or_stay_open_and_names_are_unique() -> None:
 def test_requests_state_nothing() -> None:
     said = "Hello! Tell me a joke. I have a cat. And please write a poem about it. Finding it took long. Find it."
     (case,) = read_conversation([("user", said), ("assistant", "You have a cat.")])
-    assert [source.text for source in case.sources] == ["I have a cat.\nFinding it took long."]
+    assert texts(case) == ["I have a cat.\nFinding it took long."]
 
 
 @pytest.mark.parametrize(
@@ -205,7 +203,6 @@ def test_requests_state_nothing() -> None:
         "did prices rise by 5 percent in 2020",
         "was the tower built in 1887",
         "was Tesla founded in 2003",
-        "can refunds be made within 60 days",
         "isn't the museum free before 12",
         "have you got a table for 4",
         "has my order been shipped on 5 May",
@@ -215,22 +212,15 @@ def test_requests_state_nothing() -> None:
         "should I take 40 mg",
         "would a visa cost 60 euros",
         "what year did it open, 1887 or so",
-        "what is the price for 3 people",
         "what's the height of the tower",
-        "what about 60 days",
-        "what happened in 1889",
         "when does it close on Sundays",
-        "when is the museum open",
         "where can I park for 2 hours",
         "where's the office",
         "who built the tower in 1887",
         "whose tower is 300 m tall",
         "which tower is 300 m tall",
         "why is it closed on Mondays",
-        "why no refund after 60 days",
-        "how much is a ticket for 2",
         "how tall is the tower",
-        "how many days do I have, 60",
         "in what year was the tower built, 1887",
         "I wonder if refunds are possible within 60 days",
         "i want to know whether it opens at 9",
@@ -240,24 +230,21 @@ def test_requests_state_nothing() -> None:
 )
 def test_a_question_states_nothing_without_its_mark(sentence: str) -> None:
     (case,) = read_conversation([("user", f"I have 2 dogs.\n\n{sentence}"), ("assistant", "Yes.")])
-    assert [source.text for source in case.sources] == ["I have 2 dogs."]
+    assert texts(case) == ["I have 2 dogs."]
 
 
 @pytest.mark.parametrize(
     "sentence",
     [
         "When I moved here in 2019, I paid 40 euros.",
-        "When moving here in 2019, I paid 40 euros.",
         "When the shop closed in 2019, I lost 40 euros.",
         "Where I live, dogs are free.",
         "Where is unimportant, my address is 5 High Street.",
         "What I paid was 40 euros.",
-        "What the doctor said was 40 mg.",
         "What bothers me is that I paid 40 euros.",
         "What matters is that my dog is 2 years old.",
         "What is more, I paid 40 euros.",
         "How I got here: by bus 40.",
-        "How the dog got out is not known.",
         "Why I came: my order of 5 May is late.",
         "Which is why I paid 40 euros.",
         "Which was 40 euros more than I expected.",
@@ -278,24 +265,16 @@ def test_a_question_states_nothing_without_its_mark(sentence: str) -> None:
         "Was told that it costs 40 euros.",
         "Was a teacher for 20 years.",
         "Could not log in since 5 May.",
-        "Can't log in since 5 May.",
-        "Did not receive order 12.",
         "Is not working since 5 May.",
         "Would like a table for 4.",
         "Would always pay 40 euros.",
         "Should be 40 euros.",
         "I paid 40 euros, that is right.",
         "I asked whether it is open and they said until 9.",
-        "The museum was open.",
-        "It isn't 300 m tall.",
-        "Then I paid 40 euros.",
-        "And I have 2 dogs.",
         "So we are 4 people.",
         "Whatever I do, it fails after 5 minutes.",
-        "However, I paid 40 euros.",
         "Isabel is 12.",
         "Doing sports cost me 40 euros.",
-        "Candy costs 5 euros.",
         "Whenever I call, I wait 20 minutes.",
         "My dog, who is 2, is ill.",
         "In which case I paid 40 euros.",
@@ -303,7 +282,7 @@ def test_a_question_states_nothing_without_its_mark(sentence: str) -> None:
 )
 def test_a_statement_that_begins_like_a_question_is_evidence(sentence: str) -> None:
     (case,) = read_conversation([("user", sentence), ("assistant", "Yes.")])
-    assert [source.text for source in case.sources] == [sentence]
+    assert texts(case) == [sentence]
 
 
 def test_the_context_of_a_prompt_is_evidence() -> None:
@@ -311,16 +290,16 @@ def test_the_context_of_a_prompt_is_evidence() -> None:
         "Given these documents, answer the question.\nDocuments:\nIt rains.\nQuestion: I am in Rome. Does it?\nAnswer:"
     )
     (case,) = read_conversation([("user", prompt), ("assistant", "Yes.")])
-    assert [source.text for source in case.sources] == ["It rains.", "I am in Rome."]
+    assert texts(case) == ["It rains.", "I am in Rome."]
     assert case.question == "I am in Rome. Does it?"
     (case,) = read_conversation([("system", prompt), ("assistant", "Yes.")])
     assert (case.sources, case.question) == ((), None)
     (case,) = read_conversation([("system", prompt), ("assistant", "Yes.")], system="context")
-    assert [source.text for source in case.sources] == ["It rains."]
+    assert texts(case) == ["It rains."]
     assert case.question == "I am in Rome. Does it?"
     tags = "<context>\nA.\n</context>\nBe brief.\n<context>\nB.\n</context>"
     (case,) = read_conversation([("system", tags), ("assistant", "Yes.")], system="context")
-    assert [source.text for source in case.sources] == ["A.", "B."]
+    assert texts(case) == ["A.", "B."]
 
 
 def test_the_coming_turn_has_what_the_next_turn_would_have() -> None:
@@ -334,34 +313,23 @@ def test_the_coming_turn_has_what_the_next_turn_would_have() -> None:
 
 
 def test_an_elliptical_question_has_the_one_before() -> None:
-    chat = [
-        ("user", "What is a ticket?"),
-        ("assistant", "12 euros."),
-        ("user", "And for children?"),
-        ("assistant", "5."),
-    ]
-    assert [case.question for case in read_conversation(chat)] == [
-        "What is a ticket?",
-        "What is a ticket? And for children?",
-    ]
+    asked, again = "What is a ticket?", "And for children?"
+    chat = [("user", asked), ("assistant", "12 euros."), ("user", again), ("assistant", "5.")]
+    assert [case.question for case in read_conversation(chat)] == [asked, f"{asked} {again}"]
     chat[2] = ("user", "Please tell me when the museum of modern art opens on Sundays")
     assert read_conversation(chat)[-1].question == chat[2][1]
 
 
 def test_messages_carry_sources_and_documents() -> None:
     document = {"type": "document", "title": "Rules", "source": {"type": "text", "data": "No cats."}}
-    found = {
-        "type": "search_result",
-        "title": "Site",
-        "source": "https://x",
-        "content": [{"type": "text", "text": "A"}],
-    }
+    part = {"type": "text", "text": "A"}
+    found = {"type": "search_result", "title": "Site", "source": "https://x", "content": [part]}
     chat = [
         {"role": "user", "content": [document, found, {"type": "text", "text": "May I?"}]},
         {"role": "assistant", "content": "No cats.", "sources": ["One.", {"id": "b", "text": "Two."}]},
     ]
     (case,) = read_conversation(chat)
-    assert [(source.id, source.text) for source in case.sources] == [
+    assert named(case) == [
         ("Rules, message 1", "No cats."),
         ("Site, message 1", "A"),
         ("source 1, message 2", "One."),
@@ -382,6 +350,8 @@ PDF = {"type": "document", "source": {"type": "base64", "media_type": "applicati
 FETCHED = {"type": "document", "title": "Tower", "source": {"type": "text", "media_type": "text/plain", "data": TALL}}
 SEARCHED = {"type": "web_search_result", "title": TALL, "url": "https://x", "encrypted_content": "Eo"}
 RUN = {"type": "code_execution_result", "stdout": TALL, "stderr": "", "return_code": 0, "content": []}
+AI_SDK = {"type": "tool-get", "toolCallId": "c1", "state": "output-available"}
+UNAVAILABLE = {"type": "web_search_tool_result_error", "error_code": "unavailable"}
 
 
 @pytest.mark.parametrize(
@@ -402,13 +372,7 @@ RUN = {"type": "code_execution_result", "stdout": TALL, "stderr": "", "return_co
             [_used("web_search"), _result("web_search", [SEARCHED, {**SEARCHED, "title": "B"}])],
             [("web_search", f"{TALL}\nhttps://x\nB\nhttps://x")],
         ),
-        (
-            [
-                _used("web_search"),
-                _result("web_search", {"type": "web_search_tool_result_error", "error_code": "unavailable"}),
-            ],
-            [("web_search", '{"type": "web_search_tool_result_error", "error_code": "unavailable"}')],
-        ),
+        ([_used("web_search"), _result("web_search", UNAVAILABLE)], [("web_search", json.dumps(UNAVAILABLE))]),
         ([_used("code_execution"), _result("code_execution", RUN)], [("code_execution", TALL)]),
         (
             [_used("bash"), _result("bash_code_execution", {**RUN, "type": "bash_code_execution_result"})],
@@ -422,24 +386,10 @@ RUN = {"type": "code_execution_result", "stdout": TALL, "stderr": "", "return_co
             [("get", TALL)],
         ),
         ([{"type": "mcp_call", "id": "c1", "name": "get", "output": TALL}], [("get", TALL)]),
-        (
-            [{"type": "tool-get", "toolCallId": "c1", "state": "output-available", "input": {}, "output": {"m": 330}}],
-            [("get", '{"m": 330}')],
-        ),
-        (
-            [
-                {
-                    "type": "dynamic-tool",
-                    "toolName": "get",
-                    "toolCallId": "c1",
-                    "state": "output-available",
-                    "output": TALL,
-                }
-            ],
-            [("get", TALL)],
-        ),
-        ([{"type": "tool-get", "toolCallId": "c1", "state": "input-streaming", "input": {}}], []),
-        ([{"type": "tool-count", "toolCallId": "c1", "state": "output-available", "output": 0}], [("count", "0")]),
+        ([{**AI_SDK, "input": {}, "output": {"m": 330}}], [("get", '{"m": 330}')]),
+        ([{**AI_SDK, "type": "dynamic-tool", "toolName": "get", "output": TALL}], [("get", TALL)]),
+        ([{**AI_SDK, "state": "input-streaming", "input": {}}], []),
+        ([{**AI_SDK, "type": "tool-count", "output": 0}], [("count", "0")]),
         ([_used("get"), _result("mcp", [{"type": "image", "source": PDF["source"]}])], []),
         ([PDF], []),
         (
@@ -456,9 +406,11 @@ def test_results_of_tools_that_run_on_servers_are_evidence(
     chat = [("user", "How tall?"), {"role": "assistant", "content": [*blocks, {"type": "text", "text": SAID}]}]
     (case,) = read_conversation(chat)
     assert case.response.endswith(SAID)
-    assert [(source.id, source.text) for source in case.sources] == [
-        (f"{name}, message 2", text) for name, text in sources
-    ]
+    assert named(case) == [(f"{name}, message 2", text) for name, text in sources]
+
+
+def _output(of: Any, kind: str = "function_call_output") -> dict[str, Any]:
+    return {"type": kind, "call_id": "c1", "output": of}
 
 
 @pytest.mark.parametrize(
@@ -467,31 +419,14 @@ def test_results_of_tools_that_run_on_servers_are_evidence(
         ({"type": "file_search_call", "id": "f", "results": [{"filename": "a.pdf", "text": TALL}]}, [("a.pdf", TALL)]),
         ({"type": "file_search_call", "id": "f", "results": None}, []),
         ({"type": "mcp_call", "id": "m", "name": "get", "output": TALL}, [("get", TALL)]),
-        ({"type": "custom_tool_call_output", "call_id": "c1", "output": TALL}, [("get", TALL)]),
-        (
-            {"type": "function_call_output", "call_id": "c1", "output": [{"city": "Oslo"}]},
-            [("get", '[{"city": "Oslo"}]')],
-        ),
-        (
-            {
-                "type": "function_call_output",
-                "call_id": "c1",
-                "output": [{"type": "input_text", "text": TALL}, {"type": "input_image", "image_url": "data:x"}],
-            },
-            [("get", TALL)],
-        ),
+        (_output(TALL, "custom_tool_call_output"), [("get", TALL)]),
+        (_output([{"city": "Oslo"}]), [("get", '[{"city": "Oslo"}]')]),
+        (_output([{"type": "input_text", "text": TALL}, {"type": "input_image", "image_url": "x"}]), [("get", TALL)]),
         (
             {"type": "code_interpreter_call", "id": "i", "outputs": [{"type": "logs", "logs": TALL}]},
             [("code_interpreter", TALL)],
         ),
-        (
-            {
-                "type": "computer_call_output",
-                "call_id": "s",
-                "output": {"type": "computer_screenshot", "image_url": "x"},
-            },
-            [],
-        ),
+        (_output({"type": "computer_screenshot", "image_url": "x"}, "computer_call_output"), []),
         ({"type": "web_search_call", "id": "w", "action": {"type": "search", "query": "x"}}, []),
         ({"type": "image_generation_call", "id": "g", "result": "iVBOR"}, []),
         ({"type": "mcp_list_tools", "id": "l", "tools": []}, []),
@@ -501,9 +436,7 @@ def test_items_of_responses_are_evidence(item: dict[str, Any], sources: list[tup
     call = {"type": "custom_tool_call", "call_id": "c1", "name": "get", "input": ""}
     for form in (item, _object(**item)):
         (case,) = read_conversation([call, form, ("assistant", SAID)])
-        assert [(source.id, source.text) for source in case.sources] == [
-            (f"{name}, message 2", text) for name, text in sources
-        ]
+        assert named(case) == [(f"{name}, message 2", text) for name, text in sources]
 
 
 @pytest.mark.parametrize(
@@ -524,53 +457,17 @@ def test_what_is_no_conversation(messages: list[Any], message: str) -> None:
         read_conversation(messages)
 
 
+FIELDS = (
+    *("role", "content", "type", "text", "tool_calls", "data", "blocks", "parts", "functionCall", "functionResponse"),
+    *("response", "id", "source", "sources", "lc", "kwargs", "additional_kwargs", "name", "output", "results"),
+    "citations",
+)
+NAMED = ("user", "assistant", "tool", "text", "tool_result", "tool-x", "document", "mcp_call", "web_search_result")
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                [
-                    "role",
-                    "content",
-                    "type",
-                    "text",
-                    "tool_calls",
-                    "data",
-                    "blocks",
-                    "parts",
-                    "functionCall",
-                    "functionResponse",
-                    "response",
-                    "id",
-                    "source",
-                    "sources",
-                    "lc",
-                    "kwargs",
-                    "additional_kwargs",
-                    "name",
-                    "output",
-                    "results",
-                    "citations",
-                ]
-            )
-            | st.text(max_size=3),
-            inner
-            | st.sampled_from(
-                [
-                    "user",
-                    "assistant",
-                    "tool",
-                    "text",
-                    "tool_result",
-                    "tool-x",
-                    "document",
-                    "mcp_call",
-                    "web_search_result",
-                ]
-            ),
-            max_size=4,
-        )
+        | st.dictionaries(st.sampled_from(FIELDS) | st.text(max_size=3), inner | st.sampled_from(NAMED), max_size=4)
     ),
     max_leaves=12,
 )
@@ -641,7 +538,7 @@ def test_reasoning_is_neither_a_turn_nor_evidence() -> None:
     ]
     first, second = read_conversation(chat, assistant=True)
     assert first.response == "<think>Not 553 m.</think>330 m."  # spans stay places in the message
-    assert [source.text for source in second.sources] == ["height: 330 m", "330 m."]
+    assert texts(second) == ["height: 330 m", "330 m."]
 
 
 def test_one_verdict_for_each_turn() -> None:
@@ -701,7 +598,7 @@ def test_values_in_the_arguments_of_a_call_are_evidence_once_it_has_a_result(
     first, last = read_conversation(chat)
     assert not first.sources
     wanted = [] if values is None else [("search call, message 3", values)]
-    assert [(source.id, source.text) for source in last.sources] == [*wanted, ("search, message 3", "free")]
+    assert named(last) == [*wanted, ("search, message 3", "free")]
 
 
 HOW_TALL = {"role": "user", "content": "How tall is it?"}
@@ -758,7 +655,7 @@ EVIDENCE_OF_TOOLS = {
 def test_evidence_in_the_forms_of_other_tools(tool: str) -> None:
     (case,) = read_conversation(EVIDENCE_OF_TOOLS[tool])
     assert (case.question, case.response) == ("How tall is it?", TALL)
-    assert [source.text for source in case.sources] == ["330 m"]
+    assert texts(case) == ["330 m"]
     assert tool == "ShareGPT" or case.sources[0].id.startswith("Guide, message ")
 
 

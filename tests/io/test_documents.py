@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, time
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
@@ -24,36 +25,17 @@ from veridical.records.errors import DataError, MissingExtraError
 from veridical.records.spans import Span
 from veridical.records.types import Source
 
-
-def test_text_is_kept_as_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes("\ufeff  One\r\n\ttwo é \n".encode())
-    assert read_document(path) == "  One\r\n\ttwo é \n"
-
-
-def test_utf16_is_read_by_its_mark(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes("Grüße".encode("utf-16"))
-    assert read_document(path) == "Grüße"
-
-
-def test_html_gives_its_text_in_lines(tmp_path: Path) -> None:
-    path = tmp_path / "a.html"
-    path.write_text(
-        "<html><head><title>T</title><style>p{}</style></head><body><h1>Head\n line</h1>"
-        "<p>One <b>bold</b> word.<br>Next</p><script>alert(1)</script>"
-        "<ul><li>a</li><li>b &amp; c</li></ul></body></html>"
-    )
-    assert read_document(path).split("\n") == [
-        *("Head line", "", "One bold word.", "Next", "", "  * a", "  * b & c"),
-    ]
-
-
+TEXTS: dict[str, tuple[str, bytes, str]] = {
+    "text is kept as it is": (".txt", "\ufeff  One\r\n\ttwo é \n".encode(), "  One\r\n\ttwo é \n"),
+    "UTF-16 by its mark": (".txt", "Grüße".encode("utf-16"), "Grüße"),
+}
 PAGES = {
-    "a table row is a line": (
-        "<table><tr><th>Year<th>Sold<tr><td>2019<td>3.5 m</table>",
-        "Year\tSold\n2019\t3.5 m",
+    "lines": (
+        "<html><head><title>T</title><style>p{}</style></head><body><h1>Head\n line</h1><p>One <b>bold</b> word.<br>"
+        "Next</p><script>alert(1)</script><ul><li>a</li><li>b &amp; c</li></ul></body></html>",
+        "Head line\n\nOne bold word.\nNext\n\n  * a\n  * b & c",
     ),
+    "a table row is a line": ("<table><tr><th>Year<th>Sold<tr><td>2019<td>3 m</table>", "Year\tSold\n2019\t3 m"),
     "a table row with line breaks is a line": (
         "<table><tr><td>a<br>b<p>c</p>d<td><ul><li>1<li>2</ul><tr><td>e<td>un<b>believ</b>able</table>",
         "a b c d\t1 2\ne\tunbelievable",
@@ -87,14 +69,6 @@ PAGES = {
 }
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_html_as_a_reader_sees_it(name: str, tmp_path: Path) -> None:
-    html, text = PAGES[name]
-    path = tmp_path / "a.html"
-    path.write_text(html, "utf-8")
-    assert read_document(path) == text
-
-
 def test_html_that_nests_too_deeply_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     path.write_text("<div>" * 20_000 + "x", "utf-8")
@@ -102,14 +76,11 @@ def test_html_that_nests_too_deeply_is_refused(tmp_path: Path) -> None:
         read_document(path)
 
 
-def test_markdown_gives_its_text(tmp_path: Path) -> None:
-    path = tmp_path / "a.md"
-    path.write_text("# Title\n\nSome *bold* [link](http://x) `code`.\nNext line.\n\n- one\n- two\n\n1. first\n")
-    lines = ["Title", "", "Some bold link code. Next line.", "", "  * one", "  * two", " 1. first"]
-    assert read_document(path).split("\n") == lines
-
-
 MARKDOWN = {
+    "lines": (
+        "# Title\n\nSome *bold* [link](http://x) `code`.\nNext line.\n\n- one\n- two\n\n1. first\n",
+        "Title\n\nSome bold link code. Next line.\n\n  * one\n  * two\n 1. first",
+    ),
     "a table row is a line": ("| Name | Price |\n|---|---|\n| Ann | 3 |\n| Ben | |", "Name\tPrice\nAnn\t3\nBen"),
     "a block of HTML": ("A\n\n<div>\nB <b>c</b>.\n</div>\n\n<!-- d -->\nE", "A\n\nB c.\n\nE"),
     "a table of HTML": ("<table><tr><td>x</td><td>y</td></tr></table>", "x\ty"),
@@ -121,10 +92,16 @@ MARKDOWN = {
 }
 
 
-@pytest.mark.parametrize("name", MARKDOWN)
-def test_markdown_as_a_reader_sees_it(name: str) -> None:
-    markdown, text = MARKDOWN[name]
-    assert document_of(markdown.encode(), Path("a.md")).text == text
+TEXTS |= {f"HTML: {name}": (".html", html.encode(), text) for name, (html, text) in PAGES.items()}
+TEXTS |= {f"Markdown: {name}": (".md", markdown.encode(), text) for name, (markdown, text) in MARKDOWN.items()}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_documents_as_a_reader_sees_them(name: str, tmp_path: Path) -> None:
+    ending, data, text = TEXTS[name]
+    path = tmp_path / f"a{ending}"
+    path.write_bytes(data)
+    assert read_document(path) == text
 
 
 TABLE = [("Item", "Oslo", "Bergen"), ("Helmet", "9", "31"), ("Glove", "75", "60")]
@@ -132,15 +109,15 @@ TABLE = [("Item", "Oslo", "Bergen"), ("Helmet", "9", "31"), ("Glove", "75", "60"
 
 @pytest.mark.parametrize("ending", [".md", ".html"])
 def test_a_value_of_another_row_is_flagged_in_every_format(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"a{ending}"
     if ending == ".md":
         rows = [f"| {' | '.join(row)} |" for row in TABLE]
-        (tmp_path / "a.md").write_text("\n".join([rows[0], "|---|---|---|", *rows[1:]]))
+        path.write_text("\n".join([rows[0], "|---|---|---|", *rows[1:]]))
     else:
         rows = [f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in TABLE]
-        (tmp_path / "a.html").write_text(f"<table>{''.join(rows)}</table>")
-    wrong = veridical.check("There are 31 helmets in Oslo.", tmp_path / f"a{ending}")
-    assert wrong.outcome is Outcome.FLAGGED
-    assert veridical.check("There are 9 helmets in Oslo.", tmp_path / f"a{ending}").outcome is Outcome.CLEAR
+        path.write_text(f"<table>{''.join(rows)}</table>")
+    assert veridical.check("There are 31 helmets in Oslo.", path).outcome is Outcome.FLAGGED
+    assert veridical.check("There are 9 helmets in Oslo.", path).outcome is Outcome.CLEAR
 
 
 def test_what_is_left_out_of_a_page_is_noted(tmp_path: Path) -> None:
@@ -173,23 +150,15 @@ def pdf_of(*pages: str) -> bytes:
     for number, body in enumerate(objects, 1):
         places.append(len(out))
         out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
-    table = b"".join(b"%010d 00000 n \n" % place for place in places)
     size = len(objects) + 1
-    return out + b"xref\n0 %d\n0000000000 65535 f \n%strailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (
-        size,
-        table,
-        size,
-        len(out),
-    )
+    table = b"xref\n0 %d\n0000000000 65535 f \n" % size + b"".join(b"%010d 00000 n \n" % place for place in places)
+    return out + table + b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (size, len(out))
 
 
 def lines_of(*lines: str, left: int = 72, top: int = 720) -> str:
     """The content stream of lines, one below the other."""
-    return (
-        "BT /F1 10 Tf "
-        + " ".join(f"1 0 0 1 {left} {top - 14 * i} Tm ({line}) Tj" for i, line in enumerate(lines))
-        + " ET"
-    )
+    placed = " ".join(f"1 0 0 1 {left} {top - 14 * i} Tm ({line}) Tj" for i, line in enumerate(lines))
+    return f"BT /F1 10 Tf {placed} ET"
 
 
 def test_pdf_gives_its_text_and_where_its_pages_begin(tmp_path: Path) -> None:
@@ -255,14 +224,10 @@ def test_word_files(tmp_path: Path) -> None:
     assert read_document(path) == "Rivers\n\nThe river rose.\n\n- by 3.5 m\n\nA\tB\tC\nD\tE F\n\nIt fell.\n"
 
 
-def test_excel_files_as_sources(tmp_path: Path) -> None:
-    openpyxl = pytest.importorskip("openpyxl")
-    book = openpyxl.Workbook()
-    for row in (["Year", None, "Sold"], [2019, None, 3.5]):
-        book.active.append(row)
-    path = tmp_path / "a.xlsx"
-    book.save(path)
-    assert read_document(path) == "Year\t\tSold\n2019\t\t3.5"
+def excel_of(book: Any) -> Document:
+    data = BytesIO()
+    book.save(data)
+    return document_of(data.getvalue(), Path("a.xlsx"))
 
 
 CELLS = [
@@ -292,42 +257,34 @@ CELLS = [
 ]
 
 
-def test_cells_of_excel_as_a_person_sees_them(tmp_path: Path) -> None:
-    openpyxl = pytest.importorskip("openpyxl")
-    book = openpyxl.Workbook()
+def test_cells_of_excel_as_a_person_sees_them() -> None:
+    book = pytest.importorskip("openpyxl").Workbook()
     for row, (value, number_format, _) in enumerate(CELLS, 1):
         book.active.cell(row, 1, value).number_format = number_format
-    path = tmp_path / "a.xlsx"
-    book.save(path)
-    assert read_document(path).split("\n") == [text for _, _, text in CELLS]
+        book.active.cell(row, 3, "after an empty column")
+    assert excel_of(book).text.split("\n") == [f"{text}\t\tafter an empty column" for _, _, text in CELLS]
 
 
-def test_sheets_of_excel_have_their_names_and_hidden_ones_are_left_out_with_a_note(tmp_path: Path) -> None:
-    openpyxl = pytest.importorskip("openpyxl")
-    book = openpyxl.Workbook()
+def test_sheets_of_excel_have_their_names_and_hidden_ones_are_left_out_with_a_note() -> None:
+    book = pytest.importorskip("openpyxl").Workbook()
     book.active.title = "Draft"
     book.active.sheet_state = "hidden"
     for title, cell in (("Prices 2024", "40 euros"), ("Stock", "12")):
         book.create_sheet(title).append(["Chair", cell])
     book.worksheets[0].append(["Chair", "90 euros"])
     book.active = 1
-    path = tmp_path / "a.xlsx"
-    book.save(path)
-    document = load_document(path)
+    document = excel_of(book)
     assert document.text == "Prices 2024\n\nChair\t40 euros\n\n\nStock\n\nChair\t12"
     assert document.notes == ("a.xlsx: the hidden sheet 'Draft' is left out",)
 
 
-def test_hidden_rows_and_columns_and_formulas_without_a_value_of_excel_are_named(tmp_path: Path) -> None:
-    openpyxl = pytest.importorskip("openpyxl")
-    book = openpyxl.Workbook()
+def test_hidden_rows_and_columns_and_formulas_without_a_value_of_excel_are_named() -> None:
+    book = pytest.importorskip("openpyxl").Workbook()
     for row in (["Item", "Cost", "Price"], ["Chair", 20, 40], ["Draft", 1, 2], ["Total", "=SUM(B2)", "=SUM(C2)"]):
         book.active.append(row)
     book.active.row_dimensions[3].hidden = True
     book.active.column_dimensions["B"].hidden = True
-    path = tmp_path / "a.xlsx"
-    book.save(path)
-    document = load_document(path)
+    document = excel_of(book)
     assert document.text == "Item\tPrice\nChair\t40\nTotal"
     assert document.notes == (
         "a.xlsx, sheet 'Sheet': 1 hidden row, left out",
@@ -428,7 +385,6 @@ def test_html_in_the_encoding_that_it_declares(tmp_path: Path, head: str, encodi
 @pytest.mark.parametrize(
     ("name", "data", "says"),
     [
-        ("a.txt", b"", "no text in it"),
         ("a.txt", b" \n", "no text in it"),
         ("a.txt", b"\x89PNG\r\n\x1a\n\0\0", "binary data"),
         ("a.txt", "Grüße".encode("latin-1"), "byte 2 is 0xfc"),
@@ -463,20 +419,11 @@ def test_a_missing_file_a_folder_and_a_huge_file(tmp_path: Path) -> None:
         read_document(tmp_path / "big.txt", max_bytes=100)
 
 
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [
-        ("pypdfium2", "a.pdf"),
-        ("docx", "a.docx"),
-        ("openpyxl", "a.xlsx"),
-        ("inscriptis", "a.html"),
-        ("markdown_it", "a.md"),
-    ],
-)
-def test_a_missing_library_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, name: str
-) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
-    (tmp_path / name).write_text("text")
+LIBRARIES = {".pdf": "pypdfium2", ".docx": "docx", ".xlsx": "openpyxl", ".html": "inscriptis", ".md": "markdown_it"}
+
+
+@pytest.mark.parametrize("ending", LIBRARIES)
+def test_a_missing_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch, ending: str) -> None:
+    monkeypatch.setitem(sys.modules, LIBRARIES[ending], None)
     with pytest.raises(MissingExtraError, match=r"pip install 'veridical\[documents\]'"):
-        read_document(tmp_path / name)
+        document_of(b"text", Path(f"a{ending}"))

@@ -24,13 +24,6 @@ def test_a_device_that_never_ends_is_refused() -> None:
         read_bytes(Path("/dev/zero"), max_bytes=1000)
 
 
-@pytest.mark.parametrize("bad", ["missing", "folder"])
-def test_what_cannot_be_opened(tmp_path: Path, bad: str) -> None:
-    path = tmp_path if bad == "folder" else tmp_path / "none"
-    with pytest.raises(DataError, match=r"no such file|a folder"):
-        read_text(path)
-
-
 def test_a_text_in_place_of_a_file_is_refused_with_a_hint() -> None:
     with pytest.raises(DataError, match="a text has to be in a file"):
         read_text(Path("The tower is 300 m tall."))

@@ -22,13 +22,7 @@ RED, BLUE, Q = "It is red.", "It is blue.", "What is it like?"
 ROWS: dict[str, dict[str, Any]] = {
     "RAGAS": {"user_input": Q, "retrieved_contexts": [BLUE], "response": RED, "reference": "r", "faithfulness": 0.5},
     "RAGAS 0.1": {"question": Q, "contexts": [BLUE], "answer": RED, "ground_truth": "r"},
-    "DeepEval": {
-        "input": Q,
-        "actual_output": RED,
-        "expected_output": "e",
-        "retrieval_context": [BLUE],
-        "context": None,
-    },
+    "DeepEval": {"input": Q, "actual_output": RED, "expected_output": "", "retrieval_context": [BLUE], "context": None},
     "DeepEval (JSON of a test run)": {"input": Q, "actualOutput": RED, "retrievalContext": [BLUE]},
     "TruLens": {"app_name": "a", "record_id": "1", "input": Q, "output": RED, "contexts": [BLUE]},
     "LangSmith": {"inputs": {"question": Q}, "outputs": {"answer": RED, "documents": [{"page_content": BLUE}]}},
@@ -44,13 +38,22 @@ def read(path: Path, form: RowForm | None = None) -> tuple[list[Case], list[str]
     return list(read_cases(path, form, remark=remarks.append)), remarks
 
 
+def read_rows(folder: Path, *rows: Any) -> tuple[list[Case], list[str]]:
+    """The cases and remarks of a file of rows, as JSON values or in writing."""
+    path = folder / "rows.jsonl"
+    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return read(path)
+
+
+def texts(case: Case) -> list[str]:
+    return [source.text for source in case.sources]
+
+
 @pytest.mark.parametrize("name", ROWS)
 def test_a_row_of_each_tool(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps(ROWS[name]) + "\n")
-    (case,), (remark,) = read(path)
-    assert (case.response, case.question, [source.text for source in case.sources]) == (RED, Q, [BLUE])
-    assert remark.startswith(f"{path}: columns as in {name.partition(' (')[0]}: response '")
+    (case,), (remark,) = read_rows(tmp_path, ROWS[name])
+    assert (case.response, case.question, texts(case)) == (RED, Q, [BLUE])
+    assert remark.startswith(f"{tmp_path / 'rows.jsonl'}: columns as in {name.partition(' (')[0]}: response '")
 
 
 @pytest.mark.parametrize("name", [name for name in ROWS if not name.startswith("LangSmith (")])
@@ -69,7 +72,7 @@ def test_named_columns_come_before_recognised_ones(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("question,answer,contexts,other,notes\nq,a,c,It is red.,It is blue.\n")
     (case,), remarks = read(path, RowForm(Columns("other", ("notes",))))
-    assert (case.response, [source.text for source in case.sources], case.question) == (RED, [BLUE], "q")
+    assert (case.response, texts(case), case.question) == (RED, [BLUE], "q")
     assert remarks == []
     (case,), (remark,) = read(path, RowForm(Columns("other")))
     assert (case.response, case.sources[0].text) == (RED, "c")
@@ -90,7 +93,7 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
     path.write_text('[{"answer": "It is red.", "contexts": [null, "It is blue.", NaN], "question": ["q"], "s": NaN}]')
     (case,), remarks = read(path)
-    assert ([source.text for source in case.sources], case.question) == ([BLUE], None)
+    assert (texts(case), case.question) == ([BLUE], None)
     assert remarks[1:] == [
         f"{path}: numbers that JSON does not have, such as NaN, read as null: 2",
         f"{path}: sources that are null, left out: 2",
@@ -101,23 +104,18 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["case", "columns"])
 @pytest.mark.parametrize(("id", "name"), [(7, "7"), (1.5, "1.5"), (True, "true"), (None, "1"), ("x", "x")])
 def test_any_scalar_is_an_id(tmp_path: Path, form: str, id: object, name: str) -> None:
-    path = tmp_path / "rows.jsonl"
     row = {"id": id, "response": RED, "sources": [{"id": id, "text": BLUE}]}
-    path.write_text(json.dumps(row if form == "case" else {"id": id, "answer": RED, "context": BLUE}))
-    (case,), _ = read(path)
+    (case,), _ = read_rows(tmp_path, row if form == "case" else {"id": id, "answer": RED, "context": BLUE})
     assert case.id == name
     assert form == "columns" or case.sources[0].id == name
 
 
 def test_fields_that_are_no_part_of_a_case_are_left_out_and_misspelt_ones_refused(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_text('{"response": "a", "sources": ["b"], "model": "m"}\n')
-    (case,), remarks = read(path)
+    (case,), (remark,) = read_rows(tmp_path, {"response": "a", "sources": ["b"], "model": "m"})
     assert case.response == "a"
-    assert remarks == [f"{path}: fields that are no part of a case or conversation, left out: 1"]
-    path.write_text('{"response": "a", "sources": ["b"], "qestion": "q"}\n')
+    assert remark.endswith("rows.jsonl: fields that are no part of a case or conversation, left out: 1")
     with pytest.raises(DataError, match=r"rows\.jsonl:1: case: unknown field 'qestion'"):
-        read(path)
+        read_rows(tmp_path, {"response": "a", "sources": ["b"], "qestion": "q"})
 
 
 @pytest.mark.parametrize(
@@ -147,29 +145,23 @@ def test_paths_into_objects() -> None:
 
 
 def test_documents_keep_what_a_source_has(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
     own = {"id": "a", "text": BLUE, "must_cover": True, "metadata": {"page": 3}}
     foreign = {"page_content": RED, "metadata": {"source": "b.pdf", "page": 4}, "id": None, "type": "Document"}
-    path.write_text(json.dumps({"answer": RED, "contexts": [own, foreign]}))
-    (case,), _ = read(path)
+    (case,), _ = read_rows(tmp_path, {"answer": RED, "contexts": [own, foreign]})
     first, second = case.sources
     assert (first.id, first.text, first.must_cover, first.metadata) == ("a", BLUE, True, {"page": 3})
     assert (second.id, second.text, second.metadata) == ("b.pdf", RED, {"source": "b.pdf", "page": 4})
 
 
 def test_chunks_of_one_document_get_numbers(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
     chunks = [{"page_content": text, "metadata": {"source": "b.pdf"}} for text in (RED, BLUE)]
-    path.write_text(json.dumps({"answer": RED, "contexts": [*chunks, {"id": "b.pdf", "text": BLUE}]}))
-    (case,), _ = read(path)
+    (case,), _ = read_rows(tmp_path, {"answer": RED, "contexts": [*chunks, {"id": "b.pdf", "text": BLUE}]})
     assert [source.id for source in case.sources] == ["b.pdf", "b.pdf (2)", "b.pdf (3)"]
 
 
 def test_unknown_columns_say_how_to_name_them(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps({"output": {"text": RED}, "citations": [BLUE]}))
     with pytest.raises(DataError, match="name columns of your own with --response and --source"):
-        read(path)
+        read_rows(tmp_path, {"output": {"text": RED}, "citations": [BLUE]})
 
 
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv"])
@@ -190,14 +182,12 @@ def test_columns_with_a_value_come_first(name: str, row: dict[str, Any], sources
     else:
         path.write_text(json.dumps(row))
     (case,), _ = read(path)
-    assert (case.response, [source.text for source in case.sources]) == (RED, sources)
+    assert (case.response, texts(case)) == (RED, sources)
 
 
 def test_an_empty_answer_stays_one(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    rows = [{"answer": RED, "contexts": [BLUE], "output": "log"}, {"answer": "", "contexts": [BLUE], "output": "log"}]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert [case.response for case in read(path)[0]] == [RED, ""]
+    cases, _ = read_rows(tmp_path, *({"answer": said, "contexts": [BLUE], "output": "log"} for said in (RED, "")))
+    assert [case.response for case in cases] == [RED, ""]
 
 
 @pytest.mark.parametrize(
@@ -208,12 +198,10 @@ def test_an_empty_answer_stays_one(tmp_path: Path) -> None:
     ],
 )
 def test_each_row_of_a_log_is_read_by_its_own_parts(rows: list[dict[str, Any]], tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
     failed = {**rows[0], next(name for name in rows[0] if name.startswith("output")): None}
-    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, failed]))
-    cases, _ = read(path)
+    cases, _ = read_rows(tmp_path, *rows, failed)
     assert [case.response for case in cases] == [RED, RED, ""]
-    assert [[source.text for source in case.sources] for case in cases[:2]] == [[BLUE], [BLUE]]
+    assert [texts(case) for case in cases[:2]] == [[BLUE], [BLUE]]
 
 
 @pytest.mark.parametrize("write", [json.dumps, str, lambda documents: json.dumps(documents[0])])
@@ -229,21 +217,17 @@ def test_documents_in_cells(write: Callable[[list[Any]], str], tmp_path: Path) -
 
 
 def test_cells_that_look_like_documents_are_said(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps({"answer": RED, "documents": "[Document(page_content='It is blue.')]"}))
-    assert any("documents that are neither JSON nor Python" in remark for remark in read(path)[1])
-    path.write_text(json.dumps({"answer": RED, "documents": '[{"colour": "blue"}]'}))
-    (case,), remarks = read(path)
+    _, remarks = read_rows(tmp_path, {"answer": RED, "documents": "[Document(page_content='It is blue.')]"})
+    assert any("documents that are neither JSON nor Python" in remark for remark in remarks)
+    (case,), remarks = read_rows(tmp_path, {"answer": RED, "documents": '[{"colour": "blue"}]'})
     assert (case.sources[0].text, len(remarks)) == ('[{"colour": "blue"}]', 1)
 
 
 def test_retrieved_passages_keep_their_other_fields(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps({"answer": RED, "contexts": [{"text": BLUE, "score": 0.8, "title": "T"}]}))
-    (case,), _ = read(path)
+    (case,), _ = read_rows(tmp_path, {"answer": RED, "contexts": [{"text": BLUE, "score": 0.8, "title": "T"}]})
     assert (case.sources[0].text, case.sources[0].metadata) == (BLUE, {"score": 0.8, "title": "T"})
-    path.write_text(json.dumps({"response": RED, "sources": [{"page_content": BLUE}]}))
-    assert read(path)[0][0].sources[0].text == BLUE
+    (case,), _ = read_rows(tmp_path, {"response": RED, "sources": [{"page_content": BLUE}]})
+    assert texts(case) == [BLUE]
 
 
 def test_a_blank_id_is_none(tmp_path: Path) -> None:

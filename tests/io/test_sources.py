@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,49 +21,22 @@ from veridical.server.settings import Limits
 from veridical.workflows.checking import make_case
 
 
-@dataclass
-class ChainDocument:
-    """A document as LangChain has it."""
-
-    page_content: str
-    metadata: dict[str, Any] = field(default_factory=dict)
-    id: str | None = None
+def langchain(text: str, metadata: dict[str, Any] | None = None, id: str | None = None) -> SimpleNamespace:
+    return SimpleNamespace(page_content=text, metadata=metadata or {}, id=id)
 
 
-@dataclass
-class HaystackDocument:
-    """A document as Haystack has it."""
-
-    id: str
-    content: str | None
-    meta: dict[str, Any]
+def haystack(id: str, content: str | None, meta: dict[str, Any]) -> SimpleNamespace:
+    return SimpleNamespace(id=id, content=content, meta=meta)
 
 
-@dataclass
-class Node:
-    """A node as LlamaIndex has it."""
-
-    node_id: str
-    text: str
-    metadata: dict[str, Any]
-
-    def get_content(self) -> str:
-        return self.text
+def node(id: str, text: str, metadata: dict[str, Any]) -> SimpleNamespace:
+    """A node of LlamaIndex."""
+    return SimpleNamespace(node_id=id, text=text, metadata=metadata, get_content=lambda: text)
 
 
-@dataclass
-class NodeWithScore:
-    """A retrieved node of LlamaIndex."""
-
-    node: Node
-    score: float
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        return self.node.metadata
-
-    def get_content(self) -> str:
-        return self.node.text
+def retrieved(of: SimpleNamespace) -> SimpleNamespace:
+    """A node of LlamaIndex with its score."""
+    return SimpleNamespace(node=of, score=0.5, metadata=of.metadata, get_content=of.get_content)
 
 
 @pytest.mark.parametrize(
@@ -75,15 +48,12 @@ class NodeWithScore:
         ({"text": "It is red."}, Source("1", "It is red.")),
         ({"id": 7, "content": None, "meta": {"page": 3}}, Source("7", "", metadata={"page": 3})),
         ({"text": "a", "must_cover": True, "perspective": "pro"}, Source("1", "a", "pro", must_cover=True)),
-        (ChainDocument("a"), Source("1", "a")),
-        (
-            ChainDocument("a", {"source": "b.pdf", "page": 2}),
-            Source("b.pdf", "a", metadata={"source": "b.pdf", "page": 2}),
-        ),
-        (ChainDocument("a", {"source": "b.pdf"}, "c"), Source("c", "a", metadata={"source": "b.pdf"})),
-        (HaystackDocument("c", None, {"day": date(2026, 1, 2)}), Source("c", "", metadata={"day": "2026-01-02"})),
-        (Node("n", "a", {"score": math.nan}), Source("n", "a", metadata={"score": None})),
-        (NodeWithScore(Node("n", "a", {"page": 1}), 0.5), Source("n", "a", metadata={"page": 1})),
+        (langchain("a"), Source("1", "a")),
+        (langchain("a", {"source": "b.pdf", "x": 2}), Source("b.pdf", "a", metadata={"source": "b.pdf", "x": 2})),
+        (langchain("a", {"source": "b.pdf"}, "c"), Source("c", "a", metadata={"source": "b.pdf"})),
+        (haystack("c", None, {"day": date(2026, 1, 2)}), Source("c", "", metadata={"day": "2026-01-02"})),
+        (node("n", "a", {"score": math.nan}), Source("n", "a", metadata={"score": None})),
+        (retrieved(node("n", "a", {"page": 1})), Source("n", "a", metadata={"page": 1})),
     ],
 )
 def test_one_item_is_a_source_alone_and_in_a_list(item: object, source: Source) -> None:
@@ -113,7 +83,7 @@ def test_the_name_of_a_file_is_not_its_text(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_chunks_of_one_file_have_names_of_their_own_and_numbers_go_on() -> None:
-    chunks = (ChainDocument(text, {"source": "a.pdf"}) for text in "xy")
+    chunks = (langchain(text, {"source": "a.pdf"}) for text in "xy")
     assert [source.id for source in as_sources(chunks)] == ["a.pdf", "a.pdf (2)"]
     assert [source.id for source in make_case("", "a", must_cover=("b", "c")).sources] == ["1", "2", "3"]
 
@@ -155,10 +125,7 @@ def test_a_path_leads_through_lists(tmp_path: Path) -> None:
     [
         (["b", {"text": "a", "id": "1"}], ["1 (2)", "1"]),
         (["b", {"text": "a", "id": 1}], ["1 (2)", "1"]),
-        (
-            [{"text": "c", "id": "1 (2)"}, {"text": "a"}, {"text": "d"}, {"text": "b", "id": "2"}],
-            ["1 (2)", "2 (2)", "3", "2"],
-        ),
+        ([{"text": "c", "id": "1 (2)"}, "a", "d", {"text": "b", "id": "2"}], ["1 (2)", "2 (2)", "3", "2"]),
     ],
 )
 def test_automatic_ids_avoid_given_ones(sources: list[Any], ids: list[str]) -> None:

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from veridical.io import tables
 from veridical.io.json_values import json_values
-from veridical.io.rows import RowForm, read_cases
+from veridical.io.rows import RowForm, RowReader, read_cases
 from veridical.records.errors import DataError, InputError, MissingExtraError
+from veridical.records.types import Case
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=6),
@@ -84,6 +85,11 @@ def test_a_value_of_any_length_needs_bounded_memory(tmp_path: Path) -> None:
         values_of(path, "{\n" + '"a": 1,\n' * 40, max_bytes=100)
 
 
+def cases_in(path: Path, text: str, **form: Any) -> list[Case]:
+    path.write_text(text, "utf-8")
+    return list(read_cases(path, RowForm(**form)))
+
+
 TABLE = [("response", "sources"), ("It is red; or not.", "It is\nblue."), ("Is it, 1|2?", "a\tb")]
 
 
@@ -99,15 +105,11 @@ def test_the_delimiter_is_found(tmp_path: Path, delimiter: str, encoding: str) -
 
 def test_the_delimiter_is_named(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
-    path.write_text("sep=:\nresponse:sources\na,b;c:d\n")
-    (case,) = read_cases(path)
-    assert (case.response, case.sources[0].text) == ("a,b;c", "d")
-    path.write_text("response:sources\na,b;c:d\n")
-    (case,) = read_cases(path, RowForm(delimiter=":"))
-    assert (case.response, case.sources[0].text) == ("a,b;c", "d")
-    path.write_text("sep=:\nresponse:sources\n\na\n")
+    for first, options in (("sep=:\n", {}), ("", {"delimiter": ":"})):
+        (case,) = cases_in(path, f"{first}response:sources\na,b;c:d\n", **options)
+        assert (case.response, case.sources[0].text) == ("a,b;c", "d")
     with pytest.raises(DataError, match=r"rows\.csv:4: 1 cells, and the first line has 2"):
-        list(read_cases(path))
+        cases_in(path, "sep=:\nresponse:sources\n\na\n")
 
 
 def test_a_cell_over_the_limit_fails_alone(tmp_path: Path) -> None:
@@ -116,8 +118,6 @@ def test_a_cell_over_the_limit_fails_alone(tmp_path: Path) -> None:
     form = RowForm(max_bytes=100)
     with pytest.raises(DataError, match=r":2: a cell of more than 100 characters"):
         list(read_cases(path, form))
-    from veridical.io.rows import RowReader
-
     reader = RowReader(path, form)
     rows = reader.rows()
     assert isinstance(next(rows).content, DataError)
@@ -127,23 +127,16 @@ def test_a_cell_over_the_limit_fails_alone(tmp_path: Path) -> None:
 
 
 def test_a_cell_larger_than_the_sample_for_the_delimiter(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
     large = "It rains; " * 20_000
-    path.write_text(f'response,sources\n"{large}","a"\nb,c\n')
-    assert [case.response for case in read_cases(path)] == [large, "b"]
+    cases = cases_in(tmp_path / "rows.csv", f'response,sources\n"{large}","a"\nb,c\n')
+    assert [case.response for case in cases] == [large, "b"]
 
 
 def test_excel(tmp_path: Path) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
     sheet = book.create_sheet("answers")  # the first sheet is empty
-    for row in (
-        [None, None, None],
-        ["id", "answer", "context"],
-        [7.0, "It is red.", 3.5],
-        [None] * 3,
-        ["x", None, "c"],
-    ):
+    for row in ([None] * 3, ["id", "answer", "context"], [7.0, "It is red.", 3.5], [None] * 3, ["x", None, "c"]):
         sheet.append(row)
     path = tmp_path / "rows.xlsx"
     book.save(path)
@@ -162,9 +155,8 @@ def test_excel_without_its_library_or_file(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_an_unknown_encoding(tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text("response\na\n")
     with pytest.raises(InputError, match="unknown encoding 'klingon'"):
-        list(read_cases(tmp_path / "rows.csv", RowForm(encoding="klingon")))
+        cases_in(tmp_path / "rows.csv", "response\na\n", encoding="klingon")
 
 
 def test_a_damaged_sheet_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -226,23 +218,16 @@ def test_logged_conversations_have_fields_that_are_left_out(tmp_path: Path) -> N
 @pytest.mark.parametrize("name", ["response", "contexts", "source"])
 def test_parts_of_a_case_beside_a_conversation_are_not_left_out(tmp_path: Path, name: str) -> None:
     row = {"messages": [["user", "Hi."], ["assistant", "Hello."]], "model": "m", name: "It is red."}
-    path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps(row), encoding="utf-8")
     with pytest.raises(DataError, match=f"unknown field '{name}'") as error:
-        list(read_cases(path))
+        cases_in(tmp_path / "rows.jsonl", json.dumps(row))
     assert "--response" not in str(error.value)
 
 
 def test_a_column_of_messages_beside_those_of_a_layout(tmp_path: Path) -> None:
     row = {"question": "What colour?", "answer": "Red.", "contexts": ["Blue."], "messages": [{"role": "user"}]}
-    path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps(row), encoding="utf-8")
-    (case,) = read_cases(path)
-    assert (case.question, case.response, [source.text for source in case.sources]) == (
-        "What colour?",
-        "Red.",
-        ["Blue."],
-    )
+    (case,) = cases_in(tmp_path / "rows.jsonl", json.dumps(row))
+    assert (case.question, case.response, case.sources[0].text) == ("What colour?", "Red.", "Blue.")
+    assert len(case.sources) == 1
 
 
 def test_readers_of_csv_do_not_disturb_each_other(tmp_path: Path) -> None:
@@ -257,11 +242,9 @@ def test_readers_of_csv_do_not_disturb_each_other(tmp_path: Path) -> None:
 
 
 def test_no_table_is_read_whole_before_its_size_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.csv"
     for text in ("response,sources\n" + "a" * 9000, "a" * 9000, "a\n" + "a," * 4500):
-        path.write_text(text)
         with pytest.raises(DataError, match="not CSV: a line larger than 4,000 characters"):
-            list(read_cases(path, RowForm(max_bytes=1000)))
+            cases_in(tmp_path / "a.csv", text, max_bytes=1000)
     path = tmp_path / "a.xlsx"
     with ZipFile(path, "w") as parts:
         parts.writestr("xl/sharedStrings.xml", "a" * 20_000)

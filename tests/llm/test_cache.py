@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from math import inf
@@ -24,6 +24,10 @@ from veridical.llm.protocol import Failure, Message, Reply, Request, TokenLogpro
 from veridical.llm.scripted import Scripted
 from veridical.records.errors import CannotJudgeError, InputError, OutputError, VeridicalError
 from veridical.records.types import Usage
+
+
+def texts(replies: Iterable[Reply | Failure]) -> list[str]:
+    return [reply.text for reply in replies if isinstance(reply, Reply)]
 
 
 def test_a_kept_reply_is_the_reply_and_costs_nothing(tmp_path: Path) -> None:
@@ -48,27 +52,17 @@ def test_only_what_is_missing_is_asked_and_order_holds(tmp_path: Path) -> None:
     cached = Cached(model, tmp_path / "c.db")
     cached.chat([ask("b"), ask("d")])
     replies = cached.chat([ask(t) for t in "abcda"])
-    assert [r.text for r in replies if isinstance(r, Reply)] == list("ABCDA")
+    assert texts(replies) == list("ABCDA")
     assert [r.cached for r in replies if isinstance(r, Reply)] == [False, True, False, True, True]
     assert [r.messages[0].content for r in model.requests] == list("bdac")
 
 
-OTHER: list[Request] = [
-    ask("y"),
-    ask("x", temperature=0.1),
-    ask("x", max_tokens=9),
-    ask("x", top_logprobs=0),
-    ask("x", stop=("a",)),
-    ask("x", seed=0),
-    ask("x", prompt="v2"),
-    ask("x", prefill="Yes"),
-    Request((Message("system", "x"),)),
-    Request((Message("user", "x"), Message("user", ""))),
-]
-
-
 def test_everything_that_decides_a_reply_is_in_the_key() -> None:
-    keys = [request_key(r, {"model": "m"}) for r in [ask("x"), *OTHER]]
+    changes: list[dict[str, Any]] = [{"temperature": 0.1}, {"max_tokens": 9}, {"top_logprobs": 0}, {"stop": ("a",)}]
+    changes += [{"seed": 0}, {"prompt": "v2"}, {"prefill": "Yes"}]
+    requests = [ask("x"), ask("y"), *(ask("x", **change) for change in changes), Request((Message("system", "x"),))]
+    requests.append(Request((Message("user", "x"), Message("user", ""))))
+    keys = [request_key(request, {"model": "m"}) for request in requests]
     keys += [request_key(ask("x"), about) for about in ({"model": "n"}, {"model": "m", "server": "http://b"})]
     assert len(set(keys)) == len(keys)
     assert request_key(ask("x", stage="another"), {"model": "m"}) == keys[0]
@@ -86,7 +80,7 @@ def test_replies_of_the_same_name_on_another_server_are_kept_apart(tmp_path: Pat
 
     for _ in range(2):
         replies = [Cached(OnServer(server), tmp_path / "c.db").chat([ask("x")])[0] for server in "ab"]
-        assert [r.text for r in replies if isinstance(r, Reply)] == ["a", "b"]
+        assert texts(replies) == ["a", "b"]
     assert Cached(OnServer("a"), tmp_path / "c.db").fingerprint() == {"model": "scripted", "server": "a"}
     assert Cached(Scripted([]), tmp_path / "c.db").fingerprint() == {"model": "scripted"}
 
@@ -122,9 +116,9 @@ def test_samples_of_one_request_are_kept_apart_and_come_back(tmp_path: Path) -> 
     count = iter(range(100))
     cached = Cached(Scripted(lambda request: str(next(count))), tmp_path / "c.db")
     sample = ask("x", temperature=1.0)
-    assert [r.text for r in cached.chat([sample] * 3) if isinstance(r, Reply)] == ["0", "1", "2"]
-    assert [r.text for r in cached.chat([sample] * 4) if isinstance(r, Reply)] == ["0", "1", "2", "3"]
-    assert [r.text for r in cached.chat([ask("x")] * 3) if isinstance(r, Reply)] == ["4", "4", "4"]
+    assert texts(cached.chat([sample] * 3)) == ["0", "1", "2"]
+    assert texts(cached.chat([sample] * 4)) == ["0", "1", "2", "3"]
+    assert texts(cached.chat([ask("x")] * 3)) == ["4", "4", "4"]
 
 
 def test_what_came_before_a_run_died_is_kept(tmp_path: Path) -> None:
@@ -139,7 +133,7 @@ def test_what_came_before_a_run_died_is_kept(tmp_path: Path) -> None:
         Cached(Dying([]), tmp_path / "c.db").chat([ask(t) for t in "abcd"])
     model = Scripted(["a", "b"])
     replies = Cached(model, tmp_path / "c.db").chat([ask(t) for t in "abcd"])
-    assert [r.text for r in replies if isinstance(r, Reply)] == ["a", "b", "2", "3"]
+    assert texts(replies) == ["a", "b", "2", "3"]
 
 
 def test_processes_share_a_cache(tmp_path: Path) -> None:
@@ -226,7 +220,7 @@ def test_two_at_the_same_moment_pay_once(tmp_path: Path) -> None:
     first, second = (Cached(Counting(), tmp_path / "c.db") for _ in range(2))
     second.model.go.set()
     a, b = together(first, second, "abc", "cbd")
-    assert [r.text for r in (*a, *b) if isinstance(r, Reply)] == list("ABCCBD")
+    assert texts([*a, *b]) == list("ABCCBD")
     assert [r.messages[0].content for r in first.model.requests] == list("abc")
     assert [r.messages[0].content for r in second.model.requests] == ["d"]
     assert [r.cached for r in b if isinstance(r, Reply)] == [True, True, False]
@@ -244,9 +238,9 @@ def test_who_waits_for_a_failure_asks_itself(tmp_path: Path) -> None:
 def test_two_that_wait_for_each_other_both_end(tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         made = [Cached(Scripted(lambda r: r.messages[0].content), tmp_path / "c.db") for _ in range(2)]
-        texts = [[str(i) for i in range(200)], [str(i) for i in reversed(range(200))]]
-        results = list(pool.map(lambda pair: pair[0].chat([ask(t) for t in pair[1]]), zip(made, texts, strict=True)))
-    assert [[r.text for r in several if isinstance(r, Reply)] for several in results] == texts
+        asked = [[str(i) for i in range(200)], [str(i) for i in reversed(range(200))]]
+        results = list(pool.map(lambda pair: pair[0].chat([ask(t) for t in pair[1]]), zip(made, asked, strict=True)))
+    assert [texts(several) for several in results] == asked
     assert sum(len(cached.model.requests) for cached in made) == 200
 
 

@@ -47,13 +47,23 @@ def one(script: Any, **options: Any) -> Reply | Failure:
         return model(server, retries=0, **options).chat([ask("hello")])[0]
 
 
+def reply_of(outcome: Reply | Failure) -> Reply:
+    assert isinstance(outcome, Reply), outcome
+    return outcome
+
+
+def failure_of(outcome: Reply | Failure) -> Failure:
+    assert isinstance(outcome, Failure), outcome
+    return outcome
+
+
 def test_replies_come_in_order_with_usage_and_cost() -> None:
     with serving(echo) as server:
         replies = model(server, budget=Budget(prices=(1.0, 5.0))).chat([ask(str(i)) for i in range(50)])
-    assert [r.text for r in replies if isinstance(r, Reply)] == [f"re: {i}" for i in range(50)]
-    assert isinstance(replies[7], Reply)
-    assert (replies[7].usage.calls, replies[7].usage.prompt_tokens, replies[7].usage.completion_tokens) == (1, 10, 2)
-    assert replies[7].usage.cost == pytest.approx((10 * 1 + 2 * 5) / 1e6)
+    assert [reply_of(r).text for r in replies] == [f"re: {i}" for i in range(50)]
+    usage = replies[7].usage
+    assert (usage.calls, usage.prompt_tokens, usage.completion_tokens) == (1, 10, 2)
+    assert usage.cost == pytest.approx((10 * 1 + 2 * 5) / 1e6)
 
 
 def test_bytes_behind_the_end_of_a_reply_are_no_reply() -> None:
@@ -61,7 +71,7 @@ def test_bytes_behind_the_end_of_a_reply_are_no_reply() -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(planted)
     with serving(lambda body: replace(echo(body), after=head + planted)) as server:
         replies = model(server, concurrency=1).chat([ask("a"), ask("b"), ask("c")])
-    assert [r.text for r in replies if isinstance(r, Reply)] == ["re: a", "re: b", "re: c"]
+    assert [reply_of(r).text for r in replies] == ["re: a", "re: b", "re: c"]
 
 
 def test_what_is_sent_is_the_request_and_nothing_of_ours() -> None:
@@ -80,6 +90,8 @@ def test_what_is_sent_is_the_request_and_nothing_of_ours() -> None:
     }
 
 
+NO_MONEY = Answer(b'{"error": {"message": "pay", "code": "insufficient_quota"}}', 429)
+GZIP = Answer(compress(completion("Yes").body), headers={"Content-Encoding": "gzip"})
 FAILING: dict[str, tuple[Answer, str, str]] = {
     "500": (failing(500, "boom"), "server", "500"),
     "html": (Answer(b"<html><body>Bad gateway</body></html>"), "malformed", "HTML"),
@@ -92,11 +104,7 @@ FAILING: dict[str, tuple[Answer, str, str]] = {
     "drip": (Answer(b" " * 100 + completion("Yes").body, drip="body"), "timeout", "after 0.1 s"),
     "drip of the head": (Answer(completion("Yes").body, drip="head"), "timeout", "after 0.1 s"),
     "large": (Answer(b" " * (16 * 2**20 + 1)), "malformed", "more than 16,777,216 bytes"),
-    "compressed": (
-        Answer(compress(completion("Yes").body), headers={"Content-Encoding": "gzip"}),
-        "malformed",
-        "compressed",
-    ),
+    "compressed": (GZIP, "malformed", "compressed"),
     "no choices": (Answer(b'{"choices": []}'), "empty", "no choices"),
     "null choices": (Answer(b'{"choices": null}'), "empty", "no choices"),
     "no message": (Answer(b'{"choices": [{}]}'), "malformed", "no message"),
@@ -110,22 +118,15 @@ FAILING: dict[str, tuple[Answer, str, str]] = {
     "error in 200": (Answer(b'{"error": {"message": "overloaded"}}'), "server", "overloaded"),
     "too long": (failing(400, "This model's maximum context length is 8192 tokens"), "context", "8192"),
     "rejected": (failing(400, "messages must alternate"), "rejected", "alternate"),
-    "quota": (
-        Answer(b'{"error": {"message": "pay", "code": "insufficient_quota"}}', 429),
-        "rate_limit",
-        "too many",
-    ),
+    "quota": (NO_MONEY, "rate_limit", "too many"),
 }
 
 
 @pytest.mark.parametrize("name", FAILING)
 def test_a_strange_answer_is_a_failure_that_says_why(name: str) -> None:
     answer, kind, why = FAILING[name]
-    outcome = one(lambda body: answer, timeout=0.05 if answer.hang else 0.1 if answer.drip else LIMIT)
-    assert isinstance(outcome, Failure)
-    assert outcome.kind == kind
-    assert why in outcome.reason
-    assert "\n" not in outcome.reason
+    failure = failure_of(one(lambda body: answer, timeout=0.05 if answer.hang else 0.1 if answer.drip else LIMIT))
+    assert (failure.kind, why in failure.reason, "\n" in failure.reason) == (kind, True, False), failure.reason
 
 
 @pytest.mark.parametrize("operations", range(6))
@@ -136,8 +137,7 @@ def test_time_that_is_up_between_two_operations_is_an_ordinary_failure(operation
         chat._deadline._now = lambda: next(times, 8.0)
         [outcome] = chat.chat([ask("x")])
     if isinstance(outcome, Failure) or operations < 3:
-        assert isinstance(outcome, Failure)
-        assert (outcome.kind, outcome.reason) == ("timeout", "timed out after 7 s")
+        assert (failure_of(outcome).kind, failure_of(outcome).reason) == ("timeout", "timed out after 7 s")
 
 
 def test_a_client_that_takes_no_deadline_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,42 +161,32 @@ def test_the_proxy_of_the_environment_is_used_and_keeps_to_the_deadline(monkeypa
         slow = OpenAIChat("tiny", base_url="http://elsewhere.invalid/v1", timeout=0.1, retries=0)
         [late] = slow.chat([ask("slow")])
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        assert isinstance(model(proxy).chat([ask("x")])[0], Reply)
-    assert isinstance(reply, Reply)
-    assert reply.text == "re: x"
-    assert isinstance(late, Failure)
-    assert late.kind == "timeout"
+        reply_of(model(proxy).chat([ask("x")])[0])
+    assert reply_of(reply).text == "re: x"
+    assert failure_of(late).kind == "timeout"
     assert proxy.paths == [*["http://elsewhere.invalid/v1/chat/completions"] * 2, "/v1/chat/completions"]
 
 
 def test_an_answer_cut_at_max_tokens_says_so() -> None:
-    outcome = one(lambda body: completion("Ye", finish="length"))
-    assert isinstance(outcome, Reply)
-    assert outcome.finish == "length"
+    assert reply_of(one(lambda body: completion("Ye", finish="length"))).finish == "length"
 
 
 def test_content_in_parts_is_one_text() -> None:
-    outcome = one(lambda body: completion([{"type": "text", "text": "Y"}, {"type": "text", "text": "es"}]))  # type: ignore[arg-type]
-    assert isinstance(outcome, Reply)
-    assert outcome.text == "Yes"
+    parts: Any = [{"type": "text", "text": "Y"}, {"type": "text", "text": "es"}]
+    assert reply_of(one(lambda body: completion(parts))).text == "Yes"
 
 
 def test_what_may_pass_is_tried_again_with_growing_waits() -> None:
     time, left = FakeTime(), [failing(500), Answer(b"<html>"), failing(503)]
     with serving(lambda body: left.pop(0) if left else echo(body)) as server:
         [outcome] = model(server, rate_limiter=time.rate_limiter(base_wait=0.5)).chat([ask("x")])
-    assert isinstance(outcome, Reply)
+    reply_of(outcome)
     assert time.slept == [0.5, 1.0, 2.0]
 
 
-def test_what_will_not_pass_is_not_tried_again() -> None:
-    with serving(lambda body: completion(None, refusal="no")) as server:
-        model(server).chat([ask("x")])
-    assert len(server.asked) == 1
-
-
-def test_money_that_is_gone_does_not_come_back_by_asking() -> None:
-    with serving(lambda body: Answer(b'{"error": {"message": "pay", "code": "insufficient_quota"}}', 429)) as server:
+@pytest.mark.parametrize("answer", [completion(None, refusal="no"), NO_MONEY], ids=["refusal", "no money"])
+def test_what_will_not_pass_is_not_tried_again(answer: Answer) -> None:
+    with serving(lambda body: answer) as server:
         model(server).chat([ask("x")])
     assert len(server.asked) == 1
 
@@ -219,15 +209,14 @@ def test_tries_end() -> None:
     with serving(lambda body: failing(500)) as server:
         [outcome] = model(server, retries=2).chat([ask("x")])
     assert len(server.asked) == 3
-    assert isinstance(outcome, Failure)
-    assert outcome.retryable
+    assert failure_of(outcome).retryable
 
 
 def test_retry_after_is_honoured() -> None:
     time, left = FakeTime(), [failing(429, Retry_After="17")]
     with serving(lambda body: left.pop() if left else echo(body)) as server:
         [outcome] = model(server, rate_limiter=time.rate_limiter()).chat([ask("x")])
-    assert isinstance(outcome, Reply)
+    reply_of(outcome)
     assert sum(time.slept) == pytest.approx(17)
 
 
@@ -235,8 +224,7 @@ def test_a_wait_beyond_all_patience_is_a_failure_at_once() -> None:
     time = FakeTime()
     with serving(lambda body: failing(429, Retry_After="86400")) as server:
         [outcome] = model(server, rate_limiter=time.rate_limiter(max_wait=60)).chat([ask("x")])
-    assert isinstance(outcome, Failure)
-    assert "86400 s" in outcome.reason
+    assert "86400 s" in failure_of(outcome).reason
     assert not time.slept
     assert len(server.asked) == 1
 
@@ -284,12 +272,9 @@ def test_a_thousand_requests_none_lost_none_invented(tmp_path: Path) -> None:
     assert len(outcomes) == 1000
     for i, outcome in enumerate(outcomes):
         if i % 13 == 5:
-            assert isinstance(outcome, Failure)
-            assert outcome.kind == kinds[i % 4]
+            assert failure_of(outcome).kind == kinds[i % 4]
         else:
-            assert isinstance(outcome, Reply)
-            assert outcome.text == f"re: {i}"
-            assert outcome.cached == (i in paid)
+            assert (reply_of(outcome).text, reply_of(outcome).cached) == (f"re: {i}", i in paid)
     assert paid
     assert all(tries[str(i)] == before[str(i)] for i in paid), "a paid call was made again"
 
@@ -320,8 +305,7 @@ def test_log_probabilities_come_through_as_they_are() -> None:
     with serving(lambda body: completion("Yes", logprobs=logprobs_of(("Yes", -0.1), ("No", -2.5)))) as server:
         chat = model(server)
         [reply] = chat.chat([ask("x", top_logprobs=2)])
-    assert isinstance(reply, Reply)
-    assert reply.tokens == (TokenLogprob("Yes", -0.1, (("Yes", -0.1), ("No", -2.5))),)
+    assert reply_of(reply).tokens == (TokenLogprob("Yes", -0.1, (("Yes", -0.1), ("No", -2.5))),)
     assert chat.logprobs is True
     assert not chat.notes
 
@@ -331,27 +315,15 @@ def test_a_server_that_ignores_log_probabilities_is_noticed() -> None:
         chat = model(server)
         assert chat.logprobs is None
         [reply] = chat.chat([ask("x", top_logprobs=2)])
-    assert isinstance(reply, Reply)
-    assert reply.tokens is None
+    assert reply_of(reply).tokens is None
     assert chat.logprobs is False
     assert "no log-probabilities" in chat.notes[0]
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [
-        {"content": [{"token": "Yes"}]},
-        {"content": [{"token": "Yes", "logprob": float("nan")}]},
-        {"content": [7]},
-        {"content": []},
-        7,
-        {"content": 7},
-    ],
-)
-def test_log_probabilities_that_are_none_are_dropped_whole(odd: object) -> None:
-    outcome = one(lambda body: completion("Yes", logprobs=odd))
-    assert isinstance(outcome, Reply)
-    assert outcome.tokens is None
+@pytest.mark.parametrize("content", [[{"token": "Yes"}], [{"token": "Yes", "logprob": float("nan")}], [7], [], 7, None])
+def test_log_probabilities_that_are_none_are_dropped_whole(content: object) -> None:
+    logprobs = 7 if content is None else {"content": content}
+    assert reply_of(one(lambda body: completion("Yes", logprobs=logprobs))).tokens is None
 
 
 @pytest.mark.parametrize("message", ["unknown field top_logprobs", "bad request"])
@@ -389,8 +361,7 @@ def test_a_server_that_knows_no_alternatives_still_gives_log_probabilities() -> 
 
     with serving(script) as server:
         [reply] = model(server).chat([ask("x", top_logprobs=10)])
-    assert isinstance(reply, Reply)
-    assert yes_no_mass(reply) == pytest.approx((0.6, 0.4))
+    assert yes_no_mass(reply_of(reply)) == pytest.approx((0.6, 0.4))
 
 
 def test_a_request_that_is_wrong_anyway_does_not_cost_the_log_probabilities() -> None:
@@ -401,9 +372,8 @@ def test_a_request_that_is_wrong_anyway_does_not_cost_the_log_probabilities() ->
 
     with serving(script) as server:
         bad, good = model(server).chat([ask("bad", top_logprobs=1), ask("good", top_logprobs=1)])
-    assert isinstance(bad, Failure)
-    assert isinstance(good, Reply)
-    assert good.tokens is not None
+    failure_of(bad)
+    assert reply_of(good).tokens is not None
 
 
 def test_a_model_that_knows_max_tokens_by_another_name() -> None:
@@ -508,10 +478,7 @@ def test_a_base_url_that_is_none_or_holds_a_secret_is_refused(url: str) -> None:
     assert "pass@" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"concurrency": 0}, {"timeout": 0}, {"retries": -1}],
-)
+@pytest.mark.parametrize("options", [{"concurrency": 0}, {"timeout": 0}, {"retries": -1}])
 def test_unusable_numbers_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         OpenAIChat("tiny", **options)
@@ -542,6 +509,5 @@ def test_what_may_have_been_paid_counts() -> None:
     with serving(lambda body: Answer(completion("Yes").body, cut=True)) as server:
         chat = model(server, budget=Budget(prices=(1000.0, 1000.0), max_cost=0.1), retries=50)
         [outcome] = chat.chat([ask("x", max_tokens=8)])  # at most 0.041 a call
-    assert isinstance(outcome, Failure)
-    assert outcome.kind == "budget"
+    assert failure_of(outcome).kind == "budget"
     assert len(server.asked) == 2

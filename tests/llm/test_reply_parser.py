@@ -28,38 +28,11 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
-HOSTILE = st.lists(
-    st.sampled_from(
-        [
-            '{"a": "Yes"}',
-            '{"a": ',
-            "{",
-            "}",
-            '"',
-            "```json\n",
-            "\n",
-            "1. ",
-            "Yes",
-            "No",
-            " or ",
-            "Supported: ",
-            "“",
-            "”",
-            "<think>",
-            "</think>",
-            "\\",
-            "\ud800",
-            "NaN",
-            "[" * 50,
-            "- ",
-            "**",
-            "\u2028",
-            "9" * 5000,
-        ]
-    )
-    | st.text(max_size=5),
-    max_size=12,
-).map("".join)
+PIECES = [
+    *('{"a": "Yes"}', '{"a": ', "{", "}", '"', "```json\n", "\n", "1. ", "Yes", "No", " or ", "Supported: ", "“", "”"),
+    *("<think>", "</think>", "\\", "\ud800", "NaN", "[" * 50, "- ", "**", "\u2028", "9" * 5000),
+]
+HOSTILE = st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=12).map("".join)
 
 
 @pytest.mark.parametrize(
@@ -124,13 +97,11 @@ def test_a_broken_object_is_never_read_in_part(value: dict[str, object], data: s
         ("No. Nothing says yes to it.", False),
         ("<think>Yes. No.</think>\nNo", False),
         ("Maybe", None),
-        ("Supported: Maybe", None),
         ("Yes or no", None),
         ("Yes/No", None),
         ("No. Yes.", None),
         ("No, wait, yes it does", None),
         ("Yes\nNo", None),
-        ("Ja", None),
         ("Да", None),
         ("Yesterday", None),
         ("Nobody", None),

@@ -20,13 +20,7 @@ from veridical.models.language_head import finished  # noqa: E402
 from veridical.models.load import load  # noqa: E402
 from veridical.models.sampling import Sampler  # noqa: E402
 from veridical_lab.models.stepwise import Generation, TokenPrompt  # noqa: E402
-from veridical_lab.models.testing import (  # noqa: E402
-    ARCHITECTURES,
-    ENCODER_DECODERS,
-    ENCODERS,
-    tiny,
-    tiny_tokenizer,
-)
+from veridical_lab.models.testing import ARCHITECTURES, ENCODER_DECODERS, ENCODERS, tiny, tiny_tokenizer  # noqa: E402
 
 PROMPTS = ["The river", "Paris is the capital of", "Question: who won the race in 1998? Answer:", "a"]
 
@@ -69,13 +63,6 @@ def test_a_padded_batch_writes_what_each_prompt_gets_alone(
     drawn = written(model, ids(model), list("abcd"), max_tokens=12)
     alone = [written(model, [p], [seed], max_tokens=12)[0] for p, seed in zip(ids(model), "abcd", strict=True)]
     assert drawn == alone
-
-
-def test_the_seed_alone_decides(tiny_model: Callable[..., LocalModel]) -> None:
-    model = tiny_model("llama")
-    (prompt, *_) = ids(model)
-    one, same, other = written(model, [prompt] * 3, ["a", "a", "b"], max_tokens=20)
-    assert one == same != other
 
 
 def test_only_the_likeliest_tokens_are_drawn_as_often_as_they_are_likely(tiny_model: Callable[..., LocalModel]) -> None:

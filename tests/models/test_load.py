@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -86,36 +87,6 @@ def test_a_hub_name_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_folder_without_configuration(copy: Path) -> None:
-    (copy / "config.json").unlink()
-    with pytest.raises(InputError, match=r"no config\.json"):
-        load(copy)
-
-
-def test_a_folder_without_weights(copy: Path) -> None:
-    (copy / "model.safetensors").unlink()
-    with pytest.raises(InputError, match="has no weights"):
-        load(copy)
-
-
-def test_pickled_weights_are_refused(copy: Path) -> None:
-    (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
-    with pytest.raises(InputError, match="pickles only") as caught:
-        load(copy)
-    assert "save_pretrained" in str(caught.value)
-
-
-def test_weights_that_lack_tensors_are_refused(copy: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
-    weights = load_file(copy / "model.safetensors")
-    name = next(n for n in weights if "mlp" in n)
-    del weights[name]
-    save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(InputError, match="lack 1 tensors"):
-        load(copy)
-
-
 def test_an_encoder_is_no_decoder(tmp_path: Path) -> None:
     folder = tiny("bert", tmp_path)
     with pytest.raises(InputError, match=r"is an encoder \(bert\)"):
@@ -132,13 +103,6 @@ def test_a_tokenizer_without_offsets(folder: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda *a, **k: Slow())
     with pytest.raises(InputError, match="gives no offsets"):
         load(folder, dtype="fp16")
-
-
-def test_a_configuration_of_an_unknown_kind(copy: Path) -> None:
-    config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps({**config, "model_type": "no-such-type"}))
-    with pytest.raises(InputError, match="cannot be loaded"):
-        load(copy)
 
 
 @pytest.mark.parametrize("wrong", [{"device": "tpu"}, {"dtype": "int8"}])
@@ -265,39 +229,63 @@ def test_a_gguf_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.Mon
         load(broken, dtype="fp32")
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "part"),
-    [
-        ("model.safetensors", b"\0" * 7, "describes 2 layers, and its weights have 7 bytes"),
-        ("model.safetensors", (2**62).to_bytes(8, "little") + b"{}" * 5000, "header too large"),
-        ("model.safetensors", None, "incomplete metadata"),
-        ("tokenizer.json", b"[" * 100_000, "recursion"),
-        ("config.json", {"vocab_size": 100}, "other sizes than config.json says"),
-        ("config.json", {"hidden_size": "x"}, "ints,but got str"),
-        ("config.json", {"num_attention_heads": 0}, "zero"),
-    ],
-)
-def test_a_damaged_folder_is_refused_with_one_line(
-    copy: Path, file: str, content: bytes | dict[str, object] | None, part: str
-) -> None:
+def without_a_layer(data: bytes) -> bytes:
+    from safetensors.torch import load as read
+    from safetensors.torch import save
+
+    weights = read(data)
+    del weights[next(name for name in weights if "mlp" in name)]
+    return save(weights, metadata={"format": "pt"})
+
+
+def with_a_token(data: bytes) -> bytes:
+    tokenizer = json.loads(data)
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    tokenizer["added_tokens"].append({"id": 10**6, "content": "tower", "special": False, **flags})
+    return json.dumps(tokenizer).encode()
+
+
+TOO_LARGE = r"describes [\d,]+ (parameters|layers), and its weights have [\d,]+ bytes"
+DAMAGED: list[tuple[str, bytes | dict[str, object] | Callable[[bytes], bytes | None], str]] = [
+    ("config.json", lambda _: None, r"no config\.json"),
+    ("config.json", {"model_type": "no-such-type"}, "cannot be loaded"),
+    ("config.json", {"vocab_size": 100}, "cannot be loaded.*other sizes than config.json says"),
+    ("config.json", {"hidden_size": "x"}, "cannot be loaded.*ints,but got str"),
+    ("config.json", {"num_attention_heads": 0}, "cannot be loaded.*zero"),
+    ("config.json", {"vocab_size": 10**12}, TOO_LARGE),
+    ("config.json", {"n_layer": 10**6}, TOO_LARGE),
+    ("config.json", {"n_inner": 10**7}, TOO_LARGE),
+    ("model.safetensors", lambda _: None, "has no weights"),
+    ("model.safetensors", without_a_layer, "lack 1 tensors"),
+    ("model.safetensors", b"\0" * 7, "cannot be loaded.*describes 2 layers, and its weights have 7 bytes"),
+    ("model.safetensors", (2**62).to_bytes(8, "little") + b"{}" * 5000, "cannot be loaded.*header too large"),
+    ("model.safetensors", lambda data: data[:-100], "cannot be loaded.*incomplete metadata"),
+    ("tokenizer.json", b"[" * 100_000, "cannot be loaded.*recursion"),
+    ("tokenizer.json", with_a_token, "ids without an embedding, such as that of 'tower'"),
+]
+
+
+@pytest.mark.parametrize(("file", "change", "message"), DAMAGED, ids=[message for *_, message in DAMAGED])
+def test_a_damaged_folder_is_refused_with_one_line(copy: Path, file: str, change: Any, message: str) -> None:
     path = copy / file
-    if isinstance(content, dict):
-        content = json.dumps(json.loads(path.read_text("utf-8")) | content).encode()
-    path.write_bytes(path.read_bytes()[:-100] if content is None else content)
-    with pytest.raises(InputError, match="cannot be loaded") as refused:
+    data = path.read_bytes()
+    if isinstance(change, dict):
+        changed = json.dumps(json.loads(data) | change).encode()
+    else:
+        changed = change(data) if callable(change) else change
+    if changed is None:
+        path.unlink()
+    else:
+        path.write_bytes(changed)
+    with pytest.raises(InputError, match=message) as refused:
         load(copy, dtype="fp32", device="cpu")
-    assert part in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("described", [{"vocab_size": 10**12}, {"n_layer": 10**6}, {"n_inner": 10**7}])
-def test_a_model_that_its_files_cannot_hold_is_refused_before_it_fills_the_memory(
-    copy: Path, described: dict[str, int]
-) -> None:
-    path = copy / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | described), "utf-8")
-    with pytest.raises(InputError, match=r"describes [\d,]+ (parameters|layers), and its weights have [\d,]+ bytes"):
-        load(copy, dtype="fp32", device="cpu")
+def test_pickled_weights_are_refused(copy: Path) -> None:
+    (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
+    with pytest.raises(InputError, match=r"pickles only.*save_pretrained"):
+        load(copy)
 
 
 def test_the_first_part_of_a_gguf_file_is_refused_before_the_others_are_made_up(tmp_path: Path) -> None:
@@ -320,13 +308,3 @@ def test_the_first_part_of_a_gguf_file_is_refused_before_the_others_are_made_up(
         InputError, match=r"describes 4,\d{3},\d{3},\d{3} parameters, and its weights have 65,\d+ bytes"
     ):
         load(folder / "model-00001-of-00002.gguf", dtype="fp32", device="cpu")
-
-
-def test_a_tokenizer_of_another_model_is_refused_before_a_text_gets_its_ids(copy: Path) -> None:
-    path = copy / "tokenizer.json"
-    tokenizer = json.loads(path.read_text("utf-8"))
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    tokenizer["added_tokens"].append({"id": 10**6, "content": "tower", "special": False, **flags})
-    path.write_text(json.dumps(tokenizer), "utf-8")
-    with pytest.raises(InputError, match="ids without an embedding, such as that of 'tower'"):
-        load(copy, dtype="fp32", device="cpu")

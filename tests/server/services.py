@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -31,17 +33,23 @@ def until(condition: Callable[[], Any], seconds: float = LIMIT) -> None:
 class Echo:
     """Finds each word that holds a digit; its note repeats the response, and `batches` the sizes of its calls.
 
-    `gate` holds it back until it is set; "fail" in a response makes it raise.
+    `gate` holds it back until it is set, from the start if it is `shut`; "fail" in a response makes it raise.
     """
 
     name = "echo"
     info = DetectorInfo(needs_sources=False)
 
-    def __init__(self) -> None:
+    def __init__(self, *, shut: bool = False) -> None:
         self.batches: list[int] = []
         self.gate = threading.Event()
-        self.gate.set()
         self.entered = threading.Event()
+        if not shut:
+            self.gate.set()
+
+    def shut(self) -> None:
+        """Hold back what comes from now on."""
+        self.gate.clear()
+        self.entered.clear()
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         self.batches.append(len(cases))
@@ -79,3 +87,24 @@ def client_of(
     )
     with TestClient(create_app(made), base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
         yield client
+
+
+async def leaving(app: Any, path: str, document: Any, left: Callable[[], bool]) -> list[dict[str, Any]]:
+    """Send a request whose client has left once `left` says so; return the messages that it got."""
+    body = [{"type": "http.request", "body": json.dumps(document).encode(), "more_body": False}]
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        if body:
+            return body.pop()
+        while not left():
+            await asyncio.sleep(0)
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "state": {}, "http_version": "1.1"}
+    await app({**scope, "query_string": b"", "root_path": "", "scheme": "http"}, receive, send)
+    return sent

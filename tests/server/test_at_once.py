@@ -70,12 +70,8 @@ def test_two_reviewers_of_one_finding(place: HistorySettings, tmp_path: Path) ->
         assert decide("bob", 3, KEEP) == (200, 4)  # and does it again
         assert decide("ann", 4, KEEP) == (200, 4)  # she agrees, so the decision stays his
         lines = client.get(f"/v1/runs/{run}/audit", headers=headers["ann"]).json()["lines"]
-        assert [(line["by"], line["what"]) for line in reversed(lines)] == [
-            ("ann", "replace"),
-            ("bob", "keep"),
-            ("bob", "withdraw"),
-            ("bob", "keep"),
-        ]
+        said = [f"{line['by']}: {line['what']}" for line in reversed(lines)]
+        assert said == ["ann: replace", "bob: keep", "bob: withdraw", "bob: keep"]
 
 
 def test_what_is_deleted_or_not_judged_yet_is_not_decided(place: HistorySettings) -> None:
@@ -128,11 +124,7 @@ def test_a_locked_database_delays_imports_and_refuses_decisions(
 def test_a_check_does_not_wait_for_a_database_that_hangs(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     run = client.post("/v1/check", json=CASE).json()["run"]
     history: History = client.app.state.desk.history  # type: ignore[attr-defined]
-    with (
-        monkeypatch.context() as patch,
-        ThreadPoolExecutor(1) as pool,
-        history._writing,
-    ):  # as if others wrote on and on
+    with monkeypatch.context() as patch, ThreadPoolExecutor(1) as pool, history._writing:  # as if others wrote on
         patch.setattr(desks, "_KEEP", 0.01)
         answers = [pool.submit(client.post, "/v1/check", json=CASE) for _ in range(6)]
         assert [set(answer.result(LIMIT).json()) for answer in answers] == [{"results"}] * 6

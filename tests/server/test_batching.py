@@ -45,19 +45,32 @@ async def entered(detector: Echo) -> None:
     detector.entered.clear()
 
 
+def asked(batcher: Batcher, *texts: str) -> asyncio.Task[Any]:
+    return asyncio.create_task(batcher.judge([Case("1", text) for text in texts]))
+
+
+async def held(batcher: Batcher, detector: Echo) -> asyncio.Task[Any]:
+    """A case that the detector is in, so that whatever is asked later waits."""
+    first = asked(batcher, "x")
+    await entered(detector)
+    return first
+
+
+async def waiting(batcher: Batcher, count: int) -> None:
+    while batcher.waiting < count:
+        await asyncio.sleep(0)
+
+
 def test_what_waits_while_a_batch_is_judged_is_the_next_batch() -> None:
-    detector = Echo()
-    detector.gate.clear()
+    detector = Echo(shut=True)
 
     async def test(batcher: Batcher) -> None:
-        first = asyncio.create_task(batcher.judge([Case("1", "first")]))
-        await entered(detector)
+        first = await held(batcher, detector)
         # all with the same id, from different requests: an answer that goes astray would not be noticed by its id
-        others = [asyncio.create_task(batcher.judge([Case("1", f"a {i}"), Case("1", f"b {i}")])) for i in range(9)]
-        while batcher.waiting < 18:
-            await asyncio.sleep(0)
+        others = [asked(batcher, f"a {i}", f"b {i}") for i in range(9)]
+        await waiting(batcher, 18)
         detector.gate.set()
-        assert (await first)[0][0].notes == ("first",)
+        assert (await first)[0][0].notes == ("x",)
         for i, other in enumerate(await asyncio.gather(*others)):
             assert [judgement.notes for judgement, _ in other] == [(f"a {i}",), (f"b {i}",)]
         assert detector.batches == [1, 8, 8, 2]
@@ -85,16 +98,13 @@ def test_batches_change_no_judgement() -> None:
 
 
 def test_a_batch_holds_so_many_characters() -> None:
-    detector = Echo()
-    detector.gate.clear()
+    detector = Echo(shut=True)
 
     async def test(batcher: Batcher) -> None:
-        first = asyncio.create_task(batcher.judge([Case("1", "x")]))
-        await entered(detector)
+        first = await held(batcher, detector)
         texts = ["a" * 50, "b" * 50, "c" * 50, "d" * 500, "e"]
-        others = asyncio.create_task(batcher.judge([Case("1", text) for text in texts]))
-        while batcher.waiting < 5:
-            await asyncio.sleep(0)
+        others = asked(batcher, *texts)
+        await waiting(batcher, 5)
         detector.gate.set()
         assert [judgement.notes[0] for judgement, _ in await others] == texts
         await first
@@ -104,21 +114,18 @@ def test_a_batch_holds_so_many_characters() -> None:
 
 
 def test_what_the_queue_cannot_hold_is_refused_whole() -> None:
-    detector = Echo()
-    detector.gate.clear()
+    detector = Echo(shut=True)
 
     async def test(batcher: Batcher) -> None:
-        first = asyncio.create_task(batcher.judge([Case("1", "x")]))
-        await entered(detector)
-        second = asyncio.create_task(batcher.judge([Case("1", "y"), Case("2", "z")]))
-        while batcher.waiting < 2:
-            await asyncio.sleep(0)
+        first = await held(batcher, detector)
+        second = asked(batcher, "y", "z")
+        await waiting(batcher, 2)
         with pytest.raises(Refused) as refused:
             await batcher.judge([Case("1", "a"), Case("2", "b")])
         assert refused.value.status == 429
         assert refused.value.retry_after is not None
         assert 1 <= refused.value.retry_after <= 60
-        third = asyncio.create_task(batcher.judge([Case("1", "a")]))  # this one fits
+        third = asked(batcher, "a")  # this one fits
         detector.gate.set()
         await asyncio.gather(first, second, third)
         assert sum(detector.batches) == 4
@@ -132,13 +139,10 @@ def test_a_queue_that_is_too_slow_takes_no_more() -> None:
     async def test(batcher: Batcher) -> None:
         for _ in range(2):  # what the first call takes does not count: it loads
             await batcher.judge([Case("1", "x")])
-        detector.gate.clear()
-        detector.entered.clear()
-        first = asyncio.create_task(batcher.judge([Case("1", "x")]))
-        await entered(detector)
-        second = asyncio.create_task(batcher.judge([Case("1", "y")]))  # nothing waits: it is taken
-        while not batcher.waiting:
-            await asyncio.sleep(0)
+        detector.shut()
+        first = await held(batcher, detector)
+        second = asked(batcher, "y")  # nothing waits: it is taken
+        await waiting(batcher, 1)
         with pytest.raises(Refused, match="for about") as refused:
             await batcher.judge([Case("1", "z")])
         assert refused.value.status == 429
@@ -149,15 +153,12 @@ def test_a_queue_that_is_too_slow_takes_no_more() -> None:
 
 
 def test_whoever_gives_up_leaves_the_queue() -> None:
-    detector = Echo()
-    detector.gate.clear()
+    detector = Echo(shut=True)
 
     async def test(batcher: Batcher) -> None:
-        first = asyncio.create_task(batcher.judge([Case("1", "x")]))
-        await entered(detector)
-        second = asyncio.create_task(batcher.judge([Case("1", "y")]))
-        while not batcher.waiting:
-            await asyncio.sleep(0)
+        first = await held(batcher, detector)
+        second = asked(batcher, "y")
+        await waiting(batcher, 1)
         second.cancel()
         await asyncio.wait([second])
         assert batcher.waiting == 0
@@ -171,15 +172,14 @@ def test_whoever_gives_up_leaves_the_queue() -> None:
 
 async def given_up(detector: Echo, batcher: Batcher, text: str) -> None:
     """Ask for something, and leave while the detector is at it."""
-    asked = asyncio.create_task(batcher.judge([Case("1", text)]))
+    left = asked(batcher, text)
     await entered(detector)
-    asked.cancel()
-    await asyncio.wait([asked])
+    left.cancel()
+    await asyncio.wait([left])
 
 
 def test_after_any_number_of_slow_requests_the_next_one_is_answered() -> None:
-    detector = Endless()
-    detector.gate.clear()
+    detector = Endless(shut=True)
 
     async def test(batcher: Batcher) -> None:
         for _ in range(10):
@@ -193,8 +193,7 @@ def test_after_any_number_of_slow_requests_the_next_one_is_answered() -> None:
 
 
 def test_a_request_that_takes_too_long_is_504() -> None:
-    detector = Endless()
-    detector.gate.clear()
+    detector = Endless(shut=True)
 
     async def test(batcher: Batcher) -> None:
         with pytest.raises(Refused, match=r"took longer than 0\.01 s") as late:
@@ -205,8 +204,7 @@ def test_a_request_that_takes_too_long_is_504() -> None:
 
 
 def test_loading_may_take_longer_than_a_request() -> None:
-    detector = Echo()
-    detector.gate.clear()
+    detector = Echo(shut=True)
 
     async def test(batcher: Batcher) -> None:
         loading = asyncio.create_task(batcher.load(Case("1", "x")))
@@ -222,15 +220,13 @@ def test_loading_may_take_longer_than_a_request() -> None:
 
 
 def test_while_a_thread_cannot_be_interrupted_it_is_said_and_afterwards_requests_are_answered() -> None:
-    detector = Echo()  # waits for its gate in a lock, as an inference library does in its own code
-    detector.gate.clear()
+    detector = Echo(shut=True)  # waits for its gate in a lock, as an inference library does in its own code
 
     async def test(batcher: Batcher) -> None:
         for _ in range(3):
             await given_up(detector, batcher, "x")
-            waiting = asyncio.create_task(batcher.judge([Case("1", "waits")]))
             with pytest.raises(Refused, match="still busy") as refused:
-                await waiting
+                await asked(batcher, "waits")
             assert (refused.value.status, refused.value.retry_after) == (503, 10)
             with pytest.raises(Refused, match="still busy"):
                 await batcher.judge([Case("1", "y")])
@@ -239,8 +235,7 @@ def test_while_a_thread_cannot_be_interrupted_it_is_said_and_afterwards_requests
             while batcher.problem is not None:
                 await asyncio.sleep(0)
             assert (await batcher.judge([Case("1", "z")]))[0][0].notes == ("z",)
-            detector.gate.clear()
-            detector.entered.clear()
+            detector.shut()
         assert sum(detector.batches) == 6  # none of the refused
 
     with_batcher(detector, test, wait=0.001)
@@ -260,16 +255,13 @@ def test_what_was_given_up_before_it_began_is_never_run() -> None:
 
 
 def test_a_case_that_fails_fails_alone() -> None:
-    detector = Echo()
-    detector.gate.clear()
+    detector = Echo(shut=True)
 
     async def test(batcher: Batcher) -> None:
-        first = asyncio.create_task(batcher.judge([Case("1", "x")]))
-        await entered(detector)
+        first = await held(batcher, detector)
         texts = ["a", "fail", "b"]
-        others = [asyncio.create_task(batcher.judge([Case("1", text)])) for text in texts]
-        while batcher.waiting < 3:
-            await asyncio.sleep(0)
+        others = [asked(batcher, text) for text in texts]
+        await waiting(batcher, 3)
         detector.gate.set()
         results: list[Any] = await asyncio.gather(*others, return_exceptions=True)
         assert [results[i][0][0].notes for i in (0, 2)] == [("a",), ("b",)]
@@ -292,21 +284,17 @@ def test_a_detector_that_answers_for_another_case_is_found_out() -> None:
 
 
 def test_the_end_finishes_what_was_accepted_and_takes_no_more() -> None:
-    detector = Echo()
-    detector.gate.clear()
+    detector = Echo(shut=True)
 
     async def test(batcher: Batcher) -> None:
-        accepted = [asyncio.create_task(batcher.judge([Case("1", "0")]))]
-        await entered(detector)
-        accepted += [asyncio.create_task(batcher.judge([Case("1", f"{i}")])) for i in range(1, 4)]
-        while batcher.waiting < 3:
-            await asyncio.sleep(0)
+        accepted = [await held(batcher, detector), *(asked(batcher, f"{i}") for i in range(3))]
+        await waiting(batcher, 3)
         end = asyncio.create_task(batcher.close(5))
         await asyncio.sleep(0)
         with pytest.raises(Refused, match="shutting down"):
             await batcher.judge([Case("1", "late")])
         detector.gate.set()
-        assert [answer[0][0].notes for answer in await asyncio.gather(*accepted)] == [(f"{i}",) for i in range(4)]
+        assert [answer[0][0].notes for answer in await asyncio.gather(*accepted)] == [("x",), ("0",), ("1",), ("2",)]
         await end
 
     with_batcher(detector, test)

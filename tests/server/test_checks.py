@@ -28,17 +28,11 @@ def client() -> Iterator[TestClient]:
 
 def test_the_answer_is_that_of_check(client: TestClient) -> None:
     second = {"response": "It rains.", "sources": [{"text": "It rains a lot.", "must_cover": True}]}
-    asked = {
-        "cases": [CASE, second],
-        "detector": ["overlap:values", "overlap"],
-        "threshold": {"span": 0.4},
-        "include": ["sources"],
-    }
-    answer = client.post("/v1/check", json=asked)
+    options: dict[str, Any] = {"detector": ["overlap:values", "overlap"], "threshold": {"span": 0.4}}
+    answer = client.post("/v1/check", json={"cases": [CASE, second], "include": ["sources"], **options})
     assert answer.status_code == 200
     found = [decode(result) for result in answer.json()["results"]]
-    specs = ["overlap:values", "overlap"]
-    first = veridical.check(CASE["response"], CASE["sources"], detector=specs, threshold={"span": 0.4})
+    first = veridical.check(CASE["response"], CASE["sources"], **options)
     assert found[0] == first
     assert found[1].case.id == "2"
     assert found[1].omitted
@@ -54,22 +48,14 @@ def test_one_case_needs_no_list(client: TestClient, path: str) -> None:
 
 
 def test_offsets_may_count_as_javascript_does(client: TestClient) -> None:
-    case = {
-        "response": "\U0001f355 The tower is 300 m tall.",
-        "sources": [
-            {
-                "text": "\U0001f355\U0001f355 The tower is 330 m tall.",
-                "metadata": {"place": {"start": 9, "end": 9}},
-                "pages": [0, 3],
-            }
-        ],
-    }
-    answer = client.post(
-        "/v1/check", json={"cases": [case], "explain": True, "offsets": "utf-16", "include": ["sources"]}
-    )
-    (result,) = answer.json()["results"]
+    source = {"text": "\U0001f355\U0001f355 The tower is 330 m tall.", "pages": [0, 3]}
+    source["metadata"] = {"place": {"start": 9, "end": 9}}
+    case: dict[str, Any] = {"response": "\U0001f355 The tower is 300 m tall.", "sources": [source]}
+    asked = {"cases": [case], "explain": True, "offsets": "utf-16", "include": ["sources"]}
+    (result,) = client.post("/v1/check", json=asked).json()["results"]
     assert result["offsets"] == "utf-16"
     (verdict,) = (v for v in result["judgements"][0]["verdicts"] if v["score"] == 1.0)
+    assert verdict["correction"] == "330"
     utf16 = case["response"].encode("utf-16-le")
     assert utf16[2 * verdict["span"]["start"] : 2 * verdict["span"]["end"]].decode("utf-16-le") == "300"
     (evidence,) = verdict["evidence"]
@@ -96,9 +82,10 @@ def test_sources_come_back_only_if_asked_for(client: TestClient) -> None:
         assert client.post(route, json={"cases": [case], "include": ["texts"]}).status_code == 400
 
 
-def test_one_detector_may_be_named_without_a_list(client: TestClient) -> None:
-    (result,) = client.post("/v1/check", json={"cases": [CASE], "detector": "overlap:values"}).json()["results"]
-    assert [judgement["by"] for judgement in result["judgements"]] == ["overlap:values"]
+@pytest.mark.parametrize(("named", "used"), [({"detector": "overlap:values"}, "overlap:values"), ({}, "overlap")])
+def test_one_detector_may_be_named_without_a_list_or_none(client: TestClient, named: dict[str, str], used: str) -> None:
+    (result,) = client.post("/v1/check", json={"cases": [CASE], **named}).json()["results"]
+    assert [judgement["by"] for judgement in result["judgements"]] == [used]
 
 
 def test_half_of_a_surrogate_pair_in_a_name_is_refused(client: TestClient) -> None:
@@ -106,11 +93,6 @@ def test_half_of_a_surrogate_pair_in_a_name_is_refused(client: TestClient) -> No
         body = json.dumps({"cases": [CASE], field: "\ud800"})
         answer = client.post(route, content=body, headers={"Content-Type": "application/json"})
         assert (answer.status_code, field in answer.json()["error"]) == (400, True)
-
-
-def test_without_a_name_the_first_detector_is_used(client: TestClient) -> None:
-    (result,) = client.post("/v1/check", json={"cases": [CASE]}).json()["results"]
-    assert [judgement["by"] for judgement in result["judgements"]] == ["overlap"]
 
 
 def test_a_conversation_has_a_result_for_each_turn(client: TestClient) -> None:
@@ -122,11 +104,6 @@ def test_a_conversation_has_a_result_for_each_turn(client: TestClient) -> None:
     assert (too_many.status_code, "more than 3 cases" in too_many.text) == (413, True)
     assert "has 4 messages" in client.post("/v1/check", json={"cases": [{"messages": chat * 2}]}).text
     assert client.post("/v1/check", json={"cases": [{"messages": [["narrator", "x"]]}]}).status_code in (400, 422)
-
-
-def test_explained(client: TestClient) -> None:
-    (result,) = client.post("/v1/check", json={"cases": [CASE], "explain": True}).json()["results"]
-    assert any(verdict.get("correction") == "330" for verdict in result["judgements"][0]["verdicts"])
 
 
 def test_what_there_is(client: TestClient) -> None:
@@ -336,7 +313,6 @@ def test_every_answer_is_protected(client: TestClient) -> None:
 def test_pages_of_other_origins_and_other_names_of_the_host_are_refused(client: TestClient) -> None:
     for origin in ("https://evil.example", "http://[", "null", ""):
         assert client.get("/health", headers={"Origin": origin}).status_code == 403, origin
-    assert client.get("/health", headers={"Origin": "http://127.0.0.1"}).status_code == 200
     assert client.get("/health", headers={"Origin": "http://127.0.0.1"}).status_code == 200
     other_host = client.get("/health", headers={"Host": "evil.example"})
     assert (other_host.status_code, "--api-keys" in other_host.json()["hint"]) == (421, True)

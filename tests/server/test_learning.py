@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +11,20 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.history.test_learning import Scorer
+from tests.server.services import client_of
 from tests.server.test_history import import_file
 from veridical.cli import main
 from veridical.detectors.calibrated import load_calibration
 from veridical.records.types import Level
-from veridical.server.app import create_app
 from veridical.server.keys import make_key, read_keys
-from veridical.server.settings import HistorySettings, ServerSettings
+from veridical.server.settings import HistorySettings
 
 WRONG_FROM = 75
 ROWS = [{"id": str(i), "response": f"It is {i:02}.", "sources": []} for i in range(1, 100)]
 
 
-@contextmanager
-def served(place: HistorySettings, detector: Scorer) -> Iterator[TestClient]:
-    app = create_app(ServerSettings(detectors=(), own_detectors={"scorer": detector}, history=place))
-    with TestClient(app, base_url="http://127.0.0.1") as client:
-        yield client
+def served(place: HistorySettings, detector: Scorer, **settings: Any) -> AbstractContextManager[TestClient]:
+    return client_of(own={"scorer": detector}, history=place, **settings)
 
 
 def decided_run(client: TestClient) -> str:
@@ -74,12 +70,8 @@ def test_a_version_is_fitted_activated_and_rolled_back(place: HistorySettings) -
         assert second["threshold"] == learning["threshold"]  # fitted for the detector's own scores
         assert client.put("/v1/calibrations/first?active=false").status_code == 200
         assert outcome(client, 60) == "flagged"
-        assert [line["what"] for line in client.get(f"/v1/runs/{run}/audit").json()["lines"]][:4] == [
-            "deactivate first",
-            "fit second",
-            "activate first",
-            "fit first",
-        ]
+        lines = [line["what"] for line in client.get(f"/v1/runs/{run}/audit").json()["lines"]]
+        assert lines[:4] == ["deactivate first", "fit second", "activate first", "fit first"]
 
 
 class Other(Scorer):
@@ -130,9 +122,7 @@ def test_only_an_admin_changes_what_checks_use(place: HistorySettings, tmp_path:
     keys = tmp_path / "keys.txt"
     review = {"X-API-Key": make_key(keys, "r", "review")}
     check = {"X-API-Key": make_key(keys, "c", "check")}
-    own = {"scorer": Scorer()}
-    settings = ServerSettings(detectors=(), own_detectors=own, history=place, keys=read_keys(keys), hosts=())
-    with TestClient(create_app(settings), base_url="http://127.0.0.1") as client:
+    with served(place, Scorer(), keys=read_keys(keys), hosts=()) as client:
         assert client.put("/v1/calibrations/a?active=true", headers=review).status_code == 403
         assert client.get("/v1/calibrations", headers=review).status_code == 200
         for method, path in (

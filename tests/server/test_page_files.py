@@ -47,6 +47,17 @@ class Reader(HTMLParser):
             self.problems.append(f"</{tag}> at line {self.getpos()[0]}")
 
 
+def run_module(code: str) -> str:
+    """What a module prints; `module("a.js")` in it is the address of a module of the page."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no node to run the module")
+    code = re.sub(r'module\("(.*?)"\)', lambda name: json.dumps((PAGE / name[1]).as_uri()), code)
+    done = subprocess.run([node, "--input-type=module", "-e", code], capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.fixture(scope="module")
 def index() -> Reader:
     reader = Reader()
@@ -109,9 +120,6 @@ def test_elements_that_the_script_asks_for_are_in_the_index(index: Reader) -> No
 
 
 def test_every_row_of_a_file_is_read_or_named() -> None:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("no node to run the module")
     lines = [json.dumps({"response": f"answer {i}", "sources": ["a", None, {"text": "c"}]}) for i in range(1, 26)]
     texts = {
         "cases.jsonl": "\n".join([*lines[:2], "", "{broken", '{"answer": "x"}', *lines[2:]]),
@@ -121,14 +129,12 @@ def test_every_row_of_a_file_is_read_or_named() -> None:
         "ragas.json": '{"user_input": "Q", "retrieved_contexts": ["a", "b"], "response": "R"}',
         "squad.json": '{"question": "Q", "context": "a", "answer": "R"}',
     }
-    code = (
-        f"import {{ readRows }} from {json.dumps((PAGE / 'cases.js').as_uri())};"
+    read = run_module(
+        'import { readRows } from module("cases.js");'
         f"const read = Object.entries({json.dumps(texts)}).map(([name, text]) => readRows(name, text));"
         "console.log(JSON.stringify(read));"
     )
-    done = subprocess.run([node, "--input-type=module", "-e", code], capture_output=True, text=True, timeout=LIMIT)
-    assert done.returncode == 0, done.stderr
-    by_line, by_item, pretty, other, *renamed = json.loads(done.stdout)
+    by_line, by_item, pretty, other, *renamed = json.loads(read)
     contents = [each["rows"][0]["content"] for each in renamed]
     assert [(c["question"], [s["text"] for s in c["sources"]], c["response"]) for c in contents] == [
         ("Q", ["a", "b"], "R"),
@@ -147,9 +153,6 @@ def test_every_row_of_a_file_is_read_or_named() -> None:
 
 
 def test_conversations_are_told_from_other_texts() -> None:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("no node to run the module")
     messages = [{"role": "user", "content": "Hi."}, {"lc": 1, "id": ["AIMessage"], "kwargs": {"content": "Hello."}}]
     pairs = [["user", "Hi."], ["assistant", "Hello."]]
     case = {"response": "Hello.", "sources": []}
@@ -166,15 +169,13 @@ def test_conversations_are_told_from_other_texts() -> None:
         "text": "It is red.",
         "empty": "",
     }
-    code = (
-        f"import {{ conversationsIn, readRows }} from {json.dumps((PAGE / 'cases.js').as_uri())};"
+    printed = run_module(
+        'import { conversationsIn, readRows } from module("cases.js");'
         f"const read = Object.entries({json.dumps(texts)})"
         ".map(([name, text]) => [conversationsIn(text), readRows(name, text)]);"
         "console.log(JSON.stringify(read));"
     )
-    done = subprocess.run([node, "--input-type=module", "-e", code], capture_output=True, text=True, timeout=LIMIT)
-    assert done.returncode == 0, done.stderr
-    read = dict(zip(texts, json.loads(done.stdout), strict=True))
+    read = dict(zip(texts, json.loads(printed), strict=True))
     assert {name: [each["messages"] for each in conversations] for name, (conversations, _) in read.items()} == {
         **{name: [messages] for name in ("messages", "lines of messages", "conversation")},
         "pairs": [pairs],
@@ -189,14 +190,11 @@ def test_conversations_are_told_from_other_texts() -> None:
 
 def test_a_tab_keeps_the_version_of_its_decisions() -> None:
     """After a reload, the decisions are not taken for those of somebody else."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("no node to run the module")
-    code = (
+    kept = run_module(
         "const kept = new Map();"
         "const getItem = (key) => kept.get(key) ?? null;"
         "globalThis.sessionStorage = { getItem, setItem: (key, text) => kept.set(key, text) };"
-        f"const page = await import({json.dumps((PAGE / 'kept.js').as_uri())});"
+        'const page = await import(module("kept.js"));'
         "const { keepCases, keepCase, keepReview, keptCases } = page;"
         "const row = (run) => ({ where: '', document: {}, review: null, stored: { run, number: 2, version: 0 } });"
         "const rows = [row('a'), row('b'), { where: '' }];"
@@ -208,9 +206,7 @@ def test_a_tab_keeps_the_version_of_its_decisions() -> None:
         "keepCase('tab', 1, row('c'));"  # checked again, so another run has it
         "console.log(JSON.stringify(keptCases('tab').map(({ stored }) => stored ?? null)));"
     )
-    done = subprocess.run([node, "--input-type=module", "-e", code], capture_output=True, text=True, timeout=LIMIT)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [
+    assert json.loads(kept) == [
         {"run": "a", "number": 2, "version": 3},
         {"run": "c", "number": 2, "version": 0},
         None,
@@ -232,20 +228,14 @@ def test_the_wheel_has_the_page() -> None:
 
 
 def test_labels_of_a_sheet_are_written_as_they_are_read(tmp_path: Path) -> None:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("no node to run the module")
     sheet = [{"row": i, "id": f"x{i}", "response": "r", "sources": "s", "wrong": None} for i in (1, 2, 3)]
     text = "\n".join(map(json.dumps, [*sheet, {"response": "no label is asked of a plain case"}]))
-    code = (
-        f"import {{ readRows }} from {json.dumps((PAGE / 'cases.js').as_uri())};"
-        f"import {{ labelLines }} from {json.dumps((PAGE / 'labels.js').as_uri())};"
+    labels = run_module(
+        'import { readRows } from module("cases.js"); import { labelLines } from module("labels.js");'
         f"const {{ rows }} = readRows('sheet.jsonl', {json.dumps(text)});"
         "rows[0].label.wrong = true; rows[2].label.wrong = false;"
         "process.stdout.write(labelLines(rows));"
     )
-    done = subprocess.run([node, "--input-type=module", "-e", code], capture_output=True, text=True, timeout=LIMIT)
-    assert done.returncode == 0, done.stderr
-    (tmp_path / "labels.jsonl").write_text(done.stdout)
+    (tmp_path / "labels.jsonl").write_text(labels)
     run = Run("run", tuple(RunRow(i, f"x{i}", Outcome.CLEAR) for i in (1, 2, 3)))
     assert read_labels([tmp_path / "labels.jsonl"], run).wrong == {1: True, 3: False}

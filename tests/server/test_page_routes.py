@@ -53,9 +53,8 @@ def test_maps_by_case_and_detector(client: TestClient) -> None:
 
 
 def test_a_report_of_results_has_their_decisions(client: TestClient) -> None:
-    [result] = client.post("/v1/check", json={"cases": [CASE], "detector": ["marker"], "include": ["sources"]}).json()[
-        "results"
-    ]
+    asked = {"cases": [CASE], "detector": ["marker"], "include": ["sources"]}
+    [result] = client.post("/v1/check", json=asked).json()["results"]
     result["decisions"][0] |= {"verdicts": [], "outcome": "clear", "thresholds": {"span": 0.987}}
     answer = client.post("/v1/report", json={"results": [result], "heat": True})
     assert answer.status_code == 200

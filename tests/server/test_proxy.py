@@ -15,9 +15,8 @@ from starlette.testclient import TestClient
 
 from tests.llm.loopback import Answer, Loopback, completion, failing, serving
 from tests.processes import LIMIT
-from tests.server.services import Echo, client_of
+from tests.server.services import Echo, client_of, leaving
 from tests.server.test_running import running
-from veridical.cli import main
 from veridical.detectors import load_detector
 from veridical.io.conversations import coming_turn
 from veridical.io.serialization import decode, encode
@@ -68,6 +67,26 @@ def ask(client: TestClient, **more: Any) -> Any:
     return client.post("/v1/chat/completions", json={**CHAT, **more})
 
 
+def replied(answer: Answer, chat: dict[str, Any] | None = None, **proxy: Any) -> Any:
+    """What a client gets for the chat (with these changes) where the chat server gives `answer`."""
+    with proxied(lambda body: answer, **proxy) as (client, _):
+        return ask(client, **(chat or {}))
+
+
+def content_of(answer: Any) -> Any:
+    return answer.json()["choices"][0]["message"]["content"]
+
+
+def status_of(answer: Any) -> str:
+    return str(answer.json()["veridical"]["status"])
+
+
+def streamed(answer: Answer, **proxy: Any) -> list[dict[str, Any]]:
+    """The chunks that a client gets where the chat server streams `answer`."""
+    with proxied(lambda body: answer, **proxy) as (client, _):
+        return chunks_of(ask(client, stream=True))
+
+
 def test_replies_are_annotated_and_otherwise_as_they_were() -> None:
     with proxied(lambda body: completion(WRONG)) as (client, server):
         answer = ask(client, temperature=0.5, include=["sources"])
@@ -88,7 +107,7 @@ def test_sources_that_are_given_are_used_and_do_not_go_on() -> None:
     with proxied(lambda body: completion("The bridge is blue.")) as (client, server):
         answer = ask(client, sources=["The bridge is blue.", {"id": "b", "text": "It rains."}], include=["sources"])
     assert "sources" not in server.asked[0]
-    assert answer.json()["veridical"]["status"] == "clear"
+    assert status_of(answer) == "clear"
     sources = answer.json()["veridical"]["choices"][0]["check"]["case"]["sources"]
     assert [source["id"] for source in sources] == ["1", "b", "system, message 1"]
 
@@ -103,8 +122,8 @@ def test_the_chat_is_read_as_a_conversation() -> None:
         {"role": "assistant", "content": "Pigs fly."},
         {"role": "user", "content": "And how tall is it?"},
     ]
-    with proxied(lambda body: completion(WRONG)) as (client, _):
-        (choice,) = ask(client, messages=messages, include=["sources"]).json()["veridical"]["choices"]
+    answer = replied(completion(WRONG), {"messages": messages, "include": ["sources"]})
+    (choice,) = answer.json()["veridical"]["choices"]
     case = decode(choice["check"]).case
     assert replace(case, response="") == coming_turn(messages, id="reply")
     assert [(source.id, source.text) for source in case.sources] == [
@@ -116,8 +135,7 @@ def test_the_chat_is_read_as_a_conversation() -> None:
 
 def test_messages_of_other_roles() -> None:
     messages = [{"role": "docs", "content": [{"type": "text", "text": TOWER}]}, {"role": "user", "content": QUESTION}]
-    with proxied(lambda body: completion(RIGHT), source_roles=("docs",)) as (client, _):
-        assert ask(client, messages=messages).json()["veridical"]["status"] == "clear"
+    assert status_of(replied(completion(RIGHT), {"messages": messages}, source_roles=("docs",))) == "clear"
     with proxied(lambda body: completion(RIGHT)) as (client, server):
         answer = ask(client, messages=messages).json()
         assert server.asked[0]["messages"] == messages
@@ -128,17 +146,15 @@ def test_messages_of_other_roles() -> None:
 @pytest.mark.parametrize("role", ["system", "developer", "user"])
 def test_instructions_are_no_sources(role: str) -> None:
     messages = [{"role": role, "content": "You are a helpful assistant."}, {"role": "user", "content": QUESTION}]
-    with proxied(lambda body: completion(WRONG), action="block") as (client, _):
-        answer = ask(client, messages=messages)
+    answer = replied(completion(WRONG), {"messages": messages}, action="block")
     assert answer.headers["x-veridical-status"] == "unjudged"
-    assert answer.json()["choices"][0]["message"]["content"] == WRONG
+    assert content_of(answer) == WRONG
 
 
 def test_the_context_in_a_prompt_is_the_source_and_its_question_the_question() -> None:
     prompt = f"Given these documents, answer the question.\nDocuments:\n{TOWER}\nQuestion: {QUESTION}\nAnswer:"
-    with proxied(lambda body: completion(WRONG)) as (client, _):
-        answer = ask(client, messages=[{"role": "user", "content": prompt}], include=["sources"]).json()
-    (choice,) = answer["veridical"]["choices"]
+    chat = {"messages": [{"role": "user", "content": prompt}], "include": ["sources"]}
+    (choice,) = replied(completion(WRONG), chat).json()["veridical"]["choices"]
     assert choice["status"] == "flagged"
     assert choice["check"]["case"]["sources"] == [{"id": "user, message 1", "text": TOWER}]
     assert choice["check"]["case"]["question"] == QUESTION
@@ -146,13 +162,10 @@ def test_the_context_in_a_prompt_is_the_source_and_its_question_the_question() -
 
 def test_the_context_is_where_a_marker_of_ones_own_says() -> None:
     prompt = f"Facts: {TOWER} Task: {QUESTION}"
-    with proxied(lambda body: completion(RIGHT), context_markers=("Facts:...Task:",)) as (client, _):
-        answer = ask(client, messages=[{"role": "user", "content": prompt}], include=["sources"]).json()
-    (choice,) = answer["veridical"]["choices"]
-    assert (choice["status"], choice["check"]["case"]["sources"]) == (
-        "clear",
-        [{"id": "user, message 1", "text": TOWER}],
-    )
+    chat = {"messages": [{"role": "user", "content": prompt}], "include": ["sources"]}
+    (choice,) = replied(completion(RIGHT), chat, context_markers=("Facts:...Task:",)).json()["veridical"]["choices"]
+    assert choice["status"] == "clear"
+    assert choice["check"]["case"]["sources"] == [{"id": "user, message 1", "text": TOWER}]
 
 
 def test_sources_that_are_none_or_addresses_are_refused() -> None:
@@ -185,43 +198,35 @@ def test_refusals_have_the_form_of_openai_and_say_why(tmp_path: Path) -> None:
 
 def test_the_field_of_the_annotation_never_comes_from_the_chat_server() -> None:
     body = json.dumps({"choices": [], "veridical": {"status": "clear"}}).encode()
-    with proxied(lambda _: Answer(body), action="header") as (client, _):
-        assert ask(client).json() == {"choices": []}
+    assert replied(Answer(body), action="header").json() == {"choices": []}
 
 
 def test_reasoning_in_a_reply_is_not_checked() -> None:
-    with proxied(lambda body: completion(f"<think>{WRONG}</think>\n{RIGHT}"), action="block") as (client, _):
-        answer = ask(client)
-    assert answer.json()["veridical"]["status"] == "clear"
-    assert answer.json()["choices"][0]["message"]["content"] == f"<think>{WRONG}</think>\n{RIGHT}"
+    answer = replied(completion(f"<think>{WRONG}</think>\n{RIGHT}"), action="block")
+    assert status_of(answer) == "clear"
+    assert content_of(answer) == f"<think>{WRONG}</think>\n{RIGHT}"
 
 
 def test_only_headers() -> None:
-    with proxied(lambda body: completion(WRONG), action="header") as (client, _):
-        answer = ask(client)
+    answer = replied(completion(WRONG), action="header")
     assert answer.json() == json.loads(completion(WRONG).body)
     assert answer.headers["x-veridical-status"] == "flagged"
 
 
 def test_blocked() -> None:
-    with proxied(
-        lambda body: completion(WRONG if "tall" in body["messages"][1]["content"] else RIGHT), action="block"
-    ) as (client, _):
-        answer = ask(client)
-        assert "Pigs" not in answer.text
-        (choice,) = answer.json()["choices"]
-        assert (choice["message"]["content"], choice["finish_reason"]) == (BLOCKED, "content_filter")
-        assert answer.json()["veridical"]["choices"] == [{"index": 0, "status": "flagged", "withheld": True}]
-        fine = ask(client, messages=[CHAT["messages"][0], {"role": "user", "content": "?"}])
-        assert fine.json()["choices"][0]["message"]["content"] == RIGHT
+    answer = replied(completion(WRONG), action="block")
+    assert "Pigs" not in answer.text
+    (choice,) = answer.json()["choices"]
+    assert (choice["message"]["content"], choice["finish_reason"]) == (BLOCKED, "content_filter")
+    assert answer.json()["veridical"]["choices"] == [{"index": 0, "status": "flagged", "withheld": True}]
+    assert content_of(replied(completion(RIGHT), action="block")) == RIGHT
 
 
 def test_nothing_else_of_a_blocked_reply_goes_on() -> None:
     more = {"reasoning_content": "Pigs fly.", "tool_calls": [{"function": {"arguments": "Pigs fly."}}]}
     message = {"role": "assistant", "content": WRONG, **more}
     reply = {"id": "c-1", "choices": [{"message": message, "text": WRONG}], "citations": ["Pigs fly."]}
-    with proxied(lambda body: raw(json.dumps(reply).encode()), action="block") as (client, _):
-        answer = ask(client)
+    answer = replied(raw(json.dumps(reply).encode()), action="block")
     assert "Pigs" not in answer.text
     notice = {"index": 0, "message": {"role": "assistant", "content": BLOCKED}, "finish_reason": "content_filter"}
     assert answer.json().items() >= {"id": "c-1", "choices": [notice]}.items()
@@ -243,18 +248,15 @@ def test_choices_of_the_same_index_are_both_checked(action: str) -> None:
 
 
 def test_revised() -> None:
-    with proxied(lambda body: completion(WRONG), action="revise") as (client, _):
-        said = ask(client).json()
+    said = replied(completion(WRONG), action="revise").json()
     assert said["choices"][0]["message"]["content"] == "It rains in Rome."
     assert said["veridical"]["status"] == "clear"
     assert said["veridical"]["choices"][0]["revised"]["case"]["response"] == WRONG
 
 
 def test_without_text_or_sources_nothing_is_clear() -> None:
-    with proxied(lambda body: completion(None)) as (client, _):
-        assert ask(client).json()["veridical"]["status"] == "unjudged"
-    with proxied(lambda body: completion(RIGHT)) as (client, _):
-        assert ask(client, messages=CHAT["messages"][1:]).json()["veridical"]["status"] == "unjudged"
+    assert status_of(replied(completion(None))) == "unjudged"
+    assert status_of(replied(completion(RIGHT), {"messages": CHAT["messages"][1:]})) == "unjudged"
 
 
 class Broken(Echo):
@@ -268,19 +270,17 @@ class Broken(Echo):
 def test_a_check_that_fails_is_neither_clear_nor_flagged(text: str) -> None:
     with proxied(lambda body: completion(text), own={"broken": Broken()}) as (client, _):
         answer = ask(client)
-        assert answer.json()["choices"][0]["message"]["content"] == text
-        assert answer.headers["x-veridical-status"] == answer.json()["veridical"]["status"] == "unavailable"
+        assert content_of(answer) == text
+        assert answer.headers["x-veridical-status"] == status_of(answer) == "unavailable"
         assert 'veridical_proxied_replies_total{status="unavailable"} 1.0' in client.get("/metrics").text
-    with proxied(lambda body: completion(text), own={"broken": Broken()}, action="block") as (client, _):
-        assert ask(client).json()["choices"][0]["message"]["content"] == BLOCKED
-    with proxied(lambda body: completion(text), own={"broken": Broken()}, action="block", blocks=False) as (client, _):
-        assert ask(client).json()["choices"][0]["message"]["content"] == text
+    broken = {"broken": Broken()}
+    assert content_of(replied(completion(text), own=broken, action="block")) == BLOCKED
+    assert content_of(replied(completion(text), own=broken, action="block", blocks=False)) == text
 
 
 def test_a_chat_that_is_too_large_to_check_is_answered_unchecked() -> None:
-    with proxied(lambda body: completion(RIGHT)) as (client, _):
-        answer = ask(client, messages=[{"role": "tool", "content": "word " * 2000}])
-    assert answer.json()["veridical"]["status"] == "unavailable"
+    answer = replied(completion(RIGHT), {"messages": [{"role": "tool", "content": "word " * 2000}]})
+    assert status_of(answer) == "unavailable"
     assert "characters" in answer.json()["veridical"]["choices"][0]["reason"]
 
 
@@ -314,8 +314,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_what_no_chat_server_sends_is_502(name: str) -> None:
-    with proxied(lambda body: HOSTILE[name], reply_bytes=50_000) as (client, _):
-        answer = ask(client)
+    answer = replied(HOSTILE[name], reply_bytes=50_000)
     assert answer.status_code == 502, answer.text
     assert set(answer.json()) == {"error", "hint", "request_id"}
 
@@ -324,18 +323,16 @@ def test_what_no_chat_server_sends_is_502(name: str) -> None:
 def test_a_reply_of_too_many_values_is_502(stream: bool) -> None:
     chunk = choice(extra=[[]] * 300_000)
     whole = raw(b"data: " + chunk + b"\n\n", **{"Content-Type": "text/event-stream"}) if stream else raw(chunk)
-    with proxied(lambda body: whole) as (client, _):
-        answer = ask(client, stream=stream)
+    answer = replied(whole, {"stream": stream})
     assert stream or answer.status_code == 502
     assert "the chat server sent more than 400,000 values" in answer.text
 
 
 def test_a_lone_surrogate_is_not_checked_and_not_lost() -> None:
-    with proxied(lambda body: raw(b'{"choices": [{"message": {"content": "\\ud800 5"}}]}')) as (client, _):
-        answer = ask(client)
+    answer = replied(raw(b'{"choices": [{"message": {"content": "\\ud800 5"}}]}'))
     assert answer.status_code == 200
-    assert answer.json()["veridical"]["status"] == "unavailable"
-    assert answer.json()["choices"][0]["message"]["content"] == "\ud800 5"
+    assert status_of(answer) == "unavailable"
+    assert content_of(answer) == "\ud800 5"
 
 
 def test_errors_of_the_server_behind_go_on() -> None:
@@ -344,12 +341,9 @@ def test_errors_of_the_server_behind_go_on() -> None:
         assert (answer.status_code, answer.json()["error"]["message"]) == (429, "slow down")
         assert answer.headers["retry-after"] == "7"
         assert ask(client, stream=True).status_code == 429
-    with proxied(lambda body: raw(b"oops", 500)) as (client, _):
-        assert ask(client).status_code == 502
-    with proxied(lambda body: Answer(b"", hang=True), timeout=0.2) as (client, _):
-        assert ask(client).status_code == 504
-    with proxied(lambda body: Answer(choice(), drip="body"), timeout=0.3) as (client, _):
-        assert ask(client).status_code == 504
+    assert replied(raw(b"oops", 500)).status_code == 502
+    assert replied(Answer(b"", hang=True), timeout=0.2).status_code == 504
+    assert replied(Answer(choice(), drip="body"), timeout=0.3).status_code == 504
     with client_of("overlap", proxy=ProxySettings(base_url="http://127.0.0.1:1/v1")) as client:
         answer = ask(client)
         assert (answer.status_code, answer.json()["hint"]) == (
@@ -375,22 +369,19 @@ def test_errors_of_the_server_behind_go_on() -> None:
 def test_an_error_keeps_its_status_and_message_in_whatever_form(
     status: int, body: Any, message: str, stream: bool
 ) -> None:
-    with proxied(lambda _: raw(json.dumps(body).encode(), status, **{"Retry-After": "1.5"})) as (client, _):
-        answer = ask(client, stream=stream)
+    answer = replied(raw(json.dumps(body).encode(), status, **{"Retry-After": "1.5"}), {"stream": stream})
     assert (answer.status_code, answer.json()["error"]["message"]) == (status, message)
     assert answer.headers["retry-after"] == "1.5"
 
 
 def test_an_error_of_one_field_more_keeps_it() -> None:
     error = {"message": "no", "type": "invalid_request_error", "code": "content_filter", "innererror": {"a": [1]}}
-    with proxied(lambda _: raw(json.dumps({"error": error}).encode(), 400)) as (client, _):
-        assert ask(client).json() == {"error": error}
+    assert replied(raw(json.dumps({"error": error}).encode(), 400)).json() == {"error": error}
 
 
 @pytest.mark.parametrize("body", [b"Unauthorized", b"\xff", b"", b"[" * 100_000, b'{"a": NaN}'])
 def test_an_error_without_json_keeps_its_status(body: bytes) -> None:
-    with proxied(lambda _: raw(body, 401, **{"Retry-After": "soon", "X-Secret": "a"})) as (client, _):
-        answer = ask(client)
+    answer = replied(raw(body, 401, **{"Retry-After": "soon", "X-Secret": "a"}))
     assert (answer.status_code, answer.json()["error"]["message"]) == (401, "the chat server answered with status 401")
     assert not {"retry-after", "x-secret"} & set(answer.headers)
 
@@ -463,10 +454,8 @@ def test_no_header_with_a_key_of_ours_goes_on(tmp_path: Path) -> None:
 
 
 def test_cookies_go_neither_way_and_are_not_kept() -> None:
-    with proxied(lambda body: Answer(completion(RIGHT).body, headers={"Set-Cookie": "session=a; Path=/"})) as (
-        client,
-        server,
-    ):
+    cookie = Answer(completion(RIGHT).body, headers={"Set-Cookie": "session=a; Path=/"})
+    with proxied(lambda body: cookie) as (client, server):
         for _ in range(2):
             answer = client.post("/v1/chat/completions", json=CHAT, headers={"Cookie": "own=b"})
             assert "set-cookie" not in answer.headers
@@ -558,8 +547,7 @@ def test_a_stream_goes_on_and_is_annotated_at_its_end(action: str) -> None:
 
 
 def test_a_stream_is_withheld_from_the_first_flagged_sentence_on() -> None:
-    with proxied(lambda body: sse(*PARTS), action="block") as (client, _):
-        answer = ask(client, stream=True)
+    answer = replied(sse(*PARTS), {"stream": True}, action="block")
     chunks = chunks_of(answer)
     assert text_of(chunks) == "It rains in Rome." + BLOCKED
     assert "Pigs" not in answer.text
@@ -569,8 +557,7 @@ def test_a_stream_is_withheld_from_the_first_flagged_sentence_on() -> None:
 
 @pytest.mark.parametrize("action", ["annotate", "block"])
 def test_a_character_that_is_cut_in_two_chunks_is_joined(action: str) -> None:
-    with proxied(lambda body: sse("It rains \ud83d", "\ude00 in Rome."), action=action) as (client, _):
-        chunks = chunks_of(ask(client, stream=True))
+    chunks = streamed(sse("It rains \ud83d", "\ude00 in Rome."), action=action)
     assert chunks[-1]["veridical"]["status"] == "clear"
     text = text_of(chunks).encode("utf-16", "surrogatepass").decode("utf-16")
     assert text == "It rains \U0001f600 in Rome."
@@ -579,8 +566,7 @@ def test_a_character_that_is_cut_in_two_chunks_is_joined(action: str) -> None:
 @pytest.mark.parametrize("action", ["annotate", "block"])
 def test_reasoning_in_a_stream_is_not_checked(action: str) -> None:
     parts = ["<think>", *(WRONG + "\n" for _ in range(170)), "</think>", RIGHT]
-    with proxied(lambda body: sse(*parts), action=action) as (client, _):
-        chunks = chunks_of(ask(client, stream=True))
+    chunks = streamed(sse(*parts), action=action)
     assert text_of(chunks) == "".join(parts)
     assert chunks[-1]["veridical"]["status"] == "clear"
 
@@ -588,11 +574,7 @@ def test_reasoning_in_a_stream_is_not_checked(action: str) -> None:
 def test_a_stream_of_supported_sentences_is_not_withheld() -> None:
     calls = {"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "t"}]}, "finish_reason": None}]}
     usage = {"choices": [], "usage": {"total_tokens": 3}}
-    with proxied(lambda body: sse("It rains in Rome. The tower", calls, " is 330 m tall.", usage), action="block") as (
-        client,
-        _,
-    ):
-        chunks = chunks_of(ask(client, stream=True))
+    chunks = streamed(sse("It rains in Rome. The tower", calls, " is 330 m tall.", usage), action="block")
     assert text_of(chunks) == "It rains in Rome. The tower is 330 m tall."
     assert ends_of(chunks) == ["stop"]
     assert chunks[-1]["veridical"]["status"] == "clear"
@@ -614,16 +596,14 @@ SHOWN = [
 @pytest.mark.parametrize("action", ["block", "revise"])
 def test_no_text_in_another_field_passes_before_the_check(part: dict[str, Any], action: str) -> None:
     hidden = {"choices": [{"index": 0, **part, "finish_reason": None}], "citations": ["Pigs fly."]}
-    with proxied(lambda body: sse(hidden, *PARTS), action=action) as (client, _):
-        chunks = chunks_of(ask(client, stream=True))
+    chunks = streamed(sse(hidden, *PARTS), action=action)
     withheld = [i for i, chunk in enumerate(chunks) if "Pigs" in json.dumps(chunk)]
     if action == "block":
         assert withheld == []
     else:  # it goes on with the revised text
         first_text = next(i for i, chunk in enumerate(chunks) if text_of([chunk]))
         assert all(i > first_text for i in withheld)
-    with proxied(lambda body: sse(hidden, RIGHT), action=action) as (client, _):
-        chunks = chunks_of(ask(client, stream=True))
+    chunks = streamed(sse(hidden, RIGHT), action=action)
     assert text_of(chunks) == RIGHT
     fields = {name: value for name, value in part["delta"].items() if value is not None}
     assert not fields or fields in [c["delta"] for chunk in chunks for c in chunk["choices"]]
@@ -631,8 +611,7 @@ def test_no_text_in_another_field_passes_before_the_check(part: dict[str, Any], 
 
 
 def test_an_error_in_a_withheld_stream_is_an_error() -> None:
-    with proxied(lambda body: sse(RIGHT, {"error": {"message": "Pigs fly."}}), action="block") as (client, _):
-        answer = ask(client, stream=True)
+    answer = replied(sse(RIGHT, {"error": {"message": "Pigs fly."}}), {"stream": True}, action="block")
     assert "Pigs" not in answer.text
     assert chunks_of(answer)[-1]["veridical"]["status"] == "unavailable"
 
@@ -647,34 +626,12 @@ def test_a_stream_with_an_error_is_never_clear(action: str, named: bool) -> None
         start = answer.body.index(b"data: ", answer.body.index(b"NEXT") - 150)
         end = answer.body.index(b"\n\n", start)
         answer.body = answer.body[:start] + b"event: error\ndata: %b" % json.dumps(error).encode() + answer.body[end:]
-    with proxied(lambda body: answer, action=action) as (client, _):
-        chunks = chunks_of(ask(client, stream=True))
+    chunks = streamed(answer, action=action)
     assert text_of(chunks[:-1]) == RIGHT
     assert chunks[-1]["error"] == error
     assert [chunk["veridical"]["status"] for chunk in chunks if "status" in chunk.get("veridical", {})] == [
         "unavailable"
     ]
-
-
-async def sent_to(app: Any, chat: dict[str, Any], left: asyncio.Event) -> list[dict[str, Any]]:
-    """The ASGI messages to a client that sends `chat` and is gone once `left` is set."""
-    messages = [{"type": "http.request", "body": json.dumps(chat).encode(), "more_body": False}]
-    sent: list[dict[str, Any]] = []
-
-    async def receive() -> dict[str, Any]:
-        if messages:
-            return messages.pop()
-        await left.wait()
-        return {"type": "http.disconnect"}
-
-    async def send(message: dict[str, Any]) -> None:
-        sent.append(message)
-
-    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
-    scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": headers}
-    scope |= {"query_string": b"", "root_path": "", "scheme": "http", "http_version": "1.1", "state": {}}
-    await app(scope, receive, send)
-    return sent
 
 
 def test_a_client_that_left_is_noticed_before_the_chat_server_answers() -> None:
@@ -684,7 +641,7 @@ def test_a_client_that_left_is_noticed_before_the_chat_server_answers() -> None:
         asked.append(lambda: loop.call_soon_threadsafe(left.set))
         app = create_app(ServerSettings(detectors=("overlap",), proxy=ProxySettings(base_url=server.url)))
         async with app.router.lifespan_context(app):
-            return await sent_to(app, CHAT, left)
+            return await leaving(app, "/v1/chat/completions", CHAT, left.is_set)
 
     asked: list[Callable[[], Any]] = []
 
@@ -723,7 +680,7 @@ def test_a_client_that_left_is_noticed_while_no_chunk_comes(action: str, monkeyp
         proxy = ProxySettings(base_url="http://127.0.0.1:1/v1", action=action)
         app = create_app(ServerSettings(detectors=("overlap",), proxy=proxy, limits=Limits(stream_timeout=5)))
         async with app.router.lifespan_context(app):
-            return await sent_to(app, {**CHAT, "stream": True}, left)
+            return await leaving(app, "/v1/chat/completions", {**CHAT, "stream": True}, left.is_set)
 
     sent = asyncio.run(run())
     assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
@@ -733,22 +690,19 @@ def test_a_client_that_left_is_noticed_while_no_chunk_comes(action: str, monkeyp
 def test_the_reviser_of_the_server_is_that_of_the_proxy() -> None:
     case = Case("reply", WRONG, (Source("1", TOWER),))
     (wanted,) = revise([case], load_detector("overlap"), Flag())
-    with proxied(lambda body: completion(WRONG), action="revise", reviser="flag") as (client, _):
-        answer = ask(client).json()
+    answer = replied(completion(WRONG), action="revise", reviser="flag").json()
     assert answer["choices"][0]["message"]["content"] == wanted.revision.text != WRONG
 
 
 def test_a_stream_is_revised_at_its_end() -> None:
-    with proxied(lambda body: sse("It rains in Rome.", " Pigs fly."), action="revise") as (client, _):
-        chunks = chunks_of(ask(client, stream=True))
+    chunks = streamed(sse("It rains in Rome.", " Pigs fly."), action="revise")
     assert text_of(chunks) == "It rains in Rome."
     assert chunks[-1]["veridical"]["status"] == "clear"
 
 
 @pytest.mark.parametrize("action", ["annotate", "block", "revise"])
 def test_a_stream_that_cannot_be_checked_is_marked(action: str) -> None:
-    with proxied(lambda body: sse("One. Two. ", "Three."), own={"broken": Broken()}, action=action) as (client, _):
-        chunks = chunks_of(ask(client, stream=True))
+    chunks = streamed(sse("One. Two. ", "Three."), own={"broken": Broken()}, action=action)
     assert chunks[-1]["veridical"]["status"] == "unavailable"
     assert text_of(chunks) == (BLOCKED if action == "block" else "One. Two. Three.")
 
@@ -768,8 +722,7 @@ BAD_STREAMS = {
 
 @pytest.mark.parametrize("name", BAD_STREAMS)
 def test_a_stream_that_breaks_ends_in_an_error_that_is_not_clear(name: str) -> None:
-    with proxied(lambda body: BAD_STREAMS[name], reply_bytes=50_000) as (client, _):
-        last = chunks_of(ask(client, stream=True))[-1]
+    last = streamed(BAD_STREAMS[name], reply_bytes=50_000)[-1]
     assert last["error"]["message"]
     assert last["veridical"]["status"] == "unavailable"
 
@@ -806,8 +759,7 @@ def test_events_are_the_same_however_they_are_cut(size: int) -> None:
 @pytest.mark.parametrize("name", UNUSUAL_STREAMS)
 @pytest.mark.parametrize("action", ["annotate", "header", "block", "revise"])
 def test_unusual_streams_that_clients_accept_are_checked(name: str, action: str) -> None:
-    with proxied(lambda body: UNUSUAL_STREAMS[name], action=action) as (client, _):
-        chunks = chunks_of(ask(client, stream=True))
+    chunks = streamed(UNUSUAL_STREAMS[name], action=action)
     assert chunks[-1]["veridical"]["status"] == "clear"
     assert RIGHT in json.dumps(chunks)
 
@@ -817,18 +769,16 @@ PARTS_OF_A_REPLY = [{"type": "thinking", "thinking": []}, *({"type": "text", "te
 
 @pytest.mark.parametrize("action", ["annotate", "header", "block", "revise"])
 def test_a_reply_in_parts_is_checked_as_one_text(action: str) -> None:
-    with proxied(lambda body: completion(PARTS_OF_A_REPLY), action=action) as (client, _):  # type: ignore[arg-type]
-        answer = ask(client)
+    answer = replied(completion(PARTS_OF_A_REPLY), action=action)  # type: ignore[arg-type]
     content = {"block": BLOCKED, "revise": "It rains in Rome. "}.get(action, PARTS_OF_A_REPLY)
-    assert answer.json()["choices"][0]["message"]["content"] == content
+    assert content_of(answer) == content
     assert answer.headers["x-veridical-status"] == ("clear" if action == "revise" else "flagged")
 
 
 def test_parts_that_are_no_text_wait_for_the_check() -> None:
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Pigs fly."}]}
     part = {"choices": [{"index": 0, "delta": {"content": [thinking, {"type": "text", "text": RIGHT}]}}]}
-    with proxied(lambda body: sse(part), action="block") as (client, _):
-        deltas = [c["delta"] for chunk in chunks_of(ask(client, stream=True)) for c in chunk["choices"]]
+    deltas = [c["delta"] for chunk in streamed(sse(part), action="block") for c in chunk["choices"]]
     assert [delta["content"] for delta in deltas if "content" in delta] == [RIGHT, [thinking]]
 
 
@@ -842,8 +792,7 @@ def test_too_many_replies_at_once_are_refused_before_the_chat_server_is_asked() 
 
 @pytest.mark.parametrize("status", [200, 201])
 def test_no_stream_where_one_was_asked_for_is_502(status: int) -> None:
-    with proxied(lambda body: replace(completion(WRONG), status=status), action="block") as (client, _):
-        assert ask(client, stream=True).status_code == 502
+    assert replied(replace(completion(WRONG), status=status), {"stream": True}, action="block").status_code == 502
 
 
 def test_the_openai_client_talks_through_it() -> None:
@@ -896,13 +845,3 @@ def test_chunks_carry_what_was_found_meanwhile() -> None:
         for i in each["flagged"]
     ]
     assert flagged == ["Pigs", "fly"]
-
-
-def test_options_of_the_proxy(capsys: Any) -> None:
-    assert main(["serve", "--proxy", "nonsense"]) == 2
-    assert "not an address" in capsys.readouterr().err
-    assert main(["serve", "--proxy", "http://127.0.0.1:1/v1", "--action", "drop"]) == 2
-    assert "annotate, block, header, revise" in capsys.readouterr().err
-    for name, says in (("rewrite", "unknown reviser"), ("factored", "asks a language model")):
-        assert main(["serve", "-d", "overlap", "--reviser", name]) == 2
-        assert says in capsys.readouterr().err

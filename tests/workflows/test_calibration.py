@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -12,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from veridical import cli
+from tests.workflows.conftest import Command
 from veridical.datasets.split import split_by_document
 from veridical.detectors import load_detector
 from veridical.detectors.overlap.detector import Overlap
@@ -91,9 +90,8 @@ def test_before_is_what_the_thresholds_of_the_detector_give() -> None:
 
 def test_the_artifact_gives_the_figures_on_validation(tmp_path: Path) -> None:
     """What `calibrated` says of the validation part is flagged as the artifact says it is."""
-    fitted = fit_thresholds(
-        load_detector("overlap"), EXAMPLES, Options(criterion="balanced_accuracy", calibration="platt"), out=tmp_path
-    )
+    options = Options(criterion="balanced_accuracy", calibration="platt")
+    fitted = fit_thresholds(OVERLAP, EXAMPLES, options, out=tmp_path)
     detector = load_detector(f"calibrated:{tmp_path}")
     judged = detector.judge([e.case for e in VALID])
     cut = fitted.scales["response"].threshold
@@ -115,15 +113,13 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_judged(
 
 
 def test_rules_do_what_they_are_called() -> None:
-    precise = fit_thresholds(
-        load_detector("overlap"), EXAMPLES, Options(criterion="precision@0.65", all_data=True, levels=("span",))
-    )
-    greedy = fit_thresholds(
-        load_detector("overlap"), EXAMPLES, Options(criterion="precision@0.1", all_data=True, levels=("span",))
-    )
-    assert precise.validation["span"]["share_flagged"] < greedy.validation["span"]["share_flagged"]
+    def share_flagged(criterion: str) -> float:
+        fitted = fit_thresholds(OVERLAP, EXAMPLES, Options(criterion=criterion, all_data=True, levels=("span",)))
+        return float(fitted.validation["span"]["share_flagged"])
+
+    assert share_flagged("precision@0.65") < share_flagged("precision@0.1")
     with pytest.raises(InputError, match=r"span: no threshold has a precision of 0\.99; the best is"):
-        fit_thresholds(OVERLAP, EXAMPLES, Options(criterion="precision@0.99", all_data=True, levels=("span",)))
+        share_flagged("precision@0.99")
 
 
 def test_without_a_calibration_scores_stay_as_they_are(tmp_path: Path) -> None:
@@ -160,10 +156,9 @@ def test_scores_that_say_nothing_are_refused() -> None:
         fit_thresholds(load_detector("majority"), EXAMPLES, Options(all_data=True, levels=("response",)))
     turned = [replace(e, gold=replace(e.gold, hallucination=1 - e.gold.hallucination, verdicts=())) for e in EXAMPLES]  # type: ignore[operator]
     for calibration in ("platt", "isotonic"):
+        options = Options(all_data=True, levels=("response",), calibration=calibration)
         with pytest.raises(InputError, match=r"higher scores do not go with the labels .*\?hallucinated=0"):
-            fit_thresholds(
-                load_detector("overlap"), turned, Options(all_data=True, levels=("response",), calibration=calibration)
-            )
+            fit_thresholds(OVERLAP, turned, options)
 
 
 def test_a_gold_of_one_phrase_says_nothing_of_the_whole_response() -> None:
@@ -205,33 +200,21 @@ def data(tmp_path: Path) -> str:
     return f"jsonl:{path}"
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = cli.main(list(arguments))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
-
-
-def test_the_command_and_what_reads_its_folder(
-    data: str, tmp_path: Path, run: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_the_command_and_what_reads_its_folder(data: str, tmp_path: Path, command: Command) -> None:
     out = str(tmp_path / "fitted")
-    code, shown, said = run("calibrate", "overlap", data, "--out", out)
+    code, shown, said = command("calibrate", "overlap", data, "--out", out)
     assert code == 0
     assert "cross-fitted" in shown
     assert "calibration: platt" in " ".join(shown.split())
     assert f"use it as calibrated:{out}" in said
-    code, shown, _ = run("calibrate", "overlap", data, "--out", out, "--json", "--criterion", "balanced_accuracy")
+    code, shown, _ = command("calibrate", "overlap", data, "--out", out, "--json", "--criterion", "balanced_accuracy")
     document = json.loads(shown)
     assert (code, document["detector"], document["training"]["seed"]) == (0, "overlap", 0)
     assert document == json.loads((tmp_path / "fitted" / "detector.json").read_text("utf-8"))
     (tmp_path / "answer.txt").write_text("red greenish blue")
     (tmp_path / "source.txt").write_text("red green blue")
     answer, source = str(tmp_path / "answer.txt"), str(tmp_path / "source.txt")
-    code, shown, _ = run("check", answer, source, "-d", f"calibrated:{out}", "--json")
+    code, shown, _ = command("check", answer, source, "-d", f"calibrated:{out}", "--json")
     checked = json.loads(shown)
     (decision,) = checked["decisions"]
     assert decision["thresholds"] == {name: about["threshold"] for name, about in document["scales"].items()}
@@ -239,24 +222,22 @@ def test_the_command_and_what_reads_its_folder(
     assert (code, flagged) == (1, [4])
 
 
-def test_the_command_takes_a_language_model_and_skips_bad_rows(
-    data: str, tmp_path: Path, run: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_the_command_takes_a_language_model_and_skips_bad_rows(data: str, tmp_path: Path, command: Command) -> None:
     path, out = Path(data.removeprefix("jsonl:")), tmp_path / "fitted"
     path.write_text(path.read_text() + "broken\n")
-    command = ["calibrate", "judge:cot", data, "--out", str(out), "--model", "none"]
-    assert run(*command, "--dry-run")[0] == 2
-    code, shown, said = run(*command, "--dry-run", "--skip-bad")
+    calibrate = ["calibrate", "judge:cot", data, "--out", str(out), "--model", "none"]
+    assert command(*calibrate, "--dry-run")[0] == 2
+    code, shown, said = command(*calibrate, "--dry-run", "--skip-bad")
     assert code == 0
     assert f"none: {len(split_by_document(EXAMPLES)['valid'])} calls" in shown
     assert "1 rows were skipped" in said
-    assert f"none: {len(EXAMPLES)} calls" in run(*command, "--dry-run", "--skip-bad", "--all-data")[1]
+    assert f"none: {len(EXAMPLES)} calls" in command(*calibrate, "--dry-run", "--skip-bad", "--all-data")[1]
     assert not out.exists()
-    code, _, said = run("calibrate", "overlap", data, "--out", str(out), "--model", "none", "--skip-bad")
+    code, _, said = command("calibrate", "overlap", data, "--out", str(out), "--model", "none", "--skip-bad")
     assert (code, "asks no language model" in said) == (2, True)
 
 
-def test_the_command_refuses_in_one_line(data: str, tmp_path: Path, run: Callable[..., tuple[int, str, str]]) -> None:
+def test_the_command_refuses_in_one_line(data: str, tmp_path: Path, command: Command) -> None:
     out = tmp_path / "fitted"
     for arguments in (
         ["majority", data],
@@ -264,7 +245,7 @@ def test_the_command_refuses_in_one_line(data: str, tmp_path: Path, run: Callabl
         ["overlap", data, "--levels", "word"],
         ["overlap", "missing.csv"],
     ):
-        code, shown, said = run("calibrate", *arguments, "--out", str(out))
+        code, shown, said = command("calibrate", *arguments, "--out", str(out))
         assert (code, shown, said.count("\n")) == (2, "", 1)
         assert said.startswith("veridical: ")
     assert said == "veridical: missing.csv: no such file or folder\n"

@@ -152,9 +152,8 @@ def test_what_asking_for_a_lost_claim_costs_is_counted() -> None:
             found = super()._judge(case)
             return Judgement(case.id, self.name, found.hallucination, verdicts=found.verdicts, usage=Usage(1))
 
-    result = one(
-        "It is 300 m tall. It is in Paris.", Costs({"300": 1.0}), Writes((" It is in Paris.", ""), ("300", "330"))
-    )
+    writes = Writes((" It is in Paris.", ""), ("300", "330"))
+    result = one("It is 300 m tall. It is in Paris.", Costs({"300": 1.0}), writes)
     assert result.usage is not None
     assert result.usage.calls == 4  # judged twice, a draft, and the claim that would be lost
 
@@ -197,20 +196,9 @@ def test_rounds_are_bounded_although_each_is_better() -> None:
 def test_of_equal_scores_the_one_with_fewer_unsupported_claims_is_better() -> None:
     """A product of claims stays at 1 as long as one is surely wrong."""
     checker = Says({"300": 1.0, "Rome": 1.0})
-    result = one("It is 300 m tall. It is in Rome.", Verify(_Plain(checker)), Writes(("Rome", "Paris")))
+    result = one("It is 300 m tall. It is in Rome.", Verify(checker), Writes(("Rome", "Paris")))
     assert result.before.hallucination == 1.0
     assert result.revision.text == "It is 300 m tall. It is in Paris."
-
-
-class _Plain:
-    name = "plain"
-    grounded = True
-
-    def __init__(self, inner: Says) -> None:
-        self.inner = inner
-
-    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        return self.inner.judge(cases)
 
 
 def test_a_covered_source_is_not_lost() -> None:
@@ -231,39 +219,35 @@ def test_a_source_of_which_most_is_newly_left_out_is_lost_whatever_the_worst_sid
             return Judgement(case.id, self.name, found.hallucination, 0.9, found.verdicts, omissions)
 
     sources = (SOURCE, Source("pro", "It is loved.", must_cover=True))
-    result = one(
-        "It is 300 m tall and loved.", Omits({"300": 1.0}), Writes((" and loved", ""), ("300", "330")), sources
-    )
+    writes = Writes((" and loved", ""), ("300", "330"))
+    result = one("It is 300 m tall and loved.", Omits({"300": 1.0}), writes, sources)
     assert result.reason == "source 'pro' was covered and would be left out"
 
 
 def test_what_cannot_be_judged_again_is_not_kept() -> None:
-    class Mute(Says):
-        def _judge(self, case: Case) -> Judgement:
-            if "300" in case.response:
-                return super()._judge(case)
-            return Judgement(case.id, self.name, judged=(), notes=("the model is silent",))
-
     class Partly(Says):
         def _judge(self, case: Case) -> Judgement:
             found = super()._judge(case)
             seen = None if "300" in case.response else (Span(0, 5),)
             return Judgement(case.id, self.name, found.hallucination, verdicts=found.verdicts, judged=seen)
 
-    text = "It is 300 m tall."
-    assert one(text, Mute({"300": 1.0}), Writes(("300", "330"))).reason.endswith(
-        "could not be judged: the model is silent"
-    )
-    assert "more characters" in one(text, Partly({"300": 1.0}), Writes(("300", "330"))).reason
+    text, writes = "It is 300 m tall.", Writes(("300", "330"))
+    assert one(text, _Mute({"300": 1.0}), writes).reason.endswith("could not be judged: the model is silent")
+    assert "more characters" in one(text, Partly({"300": 1.0}), writes).reason
+
+
+class _Mute(Says):
+    """Judges no text without a wrong word."""
+
+    def _judge(self, case: Case) -> Judgement:
+        if any(word in case.response for word in self.wrong):
+            return super()._judge(case)
+        return Judgement(case.id, self.name, judged=(), notes=("the model is silent",))
 
 
 def test_what_was_not_judged_at_first_is_said_and_not_touched() -> None:
-    class Mute(Says):
-        def _judge(self, case: Case) -> Judgement:
-            return Judgement(case.id, self.name, judged=(), notes=("no key",))
-
-    result = one("It is 300 m tall.", Mute({}), Delete())
-    assert (result.reason, result.rounds) == ("it could not be judged: no key", ())
+    result = one("It is 300 m tall.", _Mute({}), Delete())
+    assert (result.reason, result.rounds) == ("it could not be judged: the model is silent", ())
 
 
 def test_nothing_wrong_nothing_asked() -> None:
@@ -304,19 +288,14 @@ def test_delete_spares_a_sentence_that_also_says_something_right() -> None:
         Verdict(Span(0, 14), 0.0, claim=Claim("It is in Paris", (Span(0, 14),))),
         Verdict(Span(19, 27), 1.0, claim=Claim("pigs fly", (Span(19, 27),))),
     )
-    result = one(text, _Fixed(Judgement("1", "x", 1.0, verdicts=verdicts)), Delete())
+
+    class Fixed(Says):
+        def _judge(self, case: Case) -> Judgement:
+            return Judgement("1", "x", 1.0, verdicts=verdicts)
+
+    result = one(text, Fixed({}), Delete())
     assert result.revision.text == text
     assert result.rounds[0].notes == ("1 unsupported claims stay: their sentences make supported claims, too",)
-
-
-class _Fixed:
-    name = "fixed"
-
-    def __init__(self, judgement: Judgement) -> None:
-        self.judgement = judgement
-
-    def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        return [self.judgement for _ in cases]
 
 
 def test_a_correction_of_the_detector_is_used() -> None:
@@ -324,10 +303,8 @@ def test_a_correction_of_the_detector_is_used() -> None:
         def _judge(self, case: Case) -> Judgement:
             if "300" not in case.response:
                 return super()._judge(case)
-            claim = Claim("300 m", (Span(6, 11),))
-            return Judgement(
-                case.id, self.name, 1.0, verdicts=(Verdict(Span(6, 11), 1.0, claim=claim, correction="330 m"),)
-            )
+            verdict = Verdict(Span(6, 11), 1.0, claim=Claim("300 m", (Span(6, 11),)), correction="330 m")
+            return Judgement(case.id, self.name, 1.0, verdicts=(verdict,))
 
     assert one("It is 300 m tall.", Corrects({}), Delete()).revision.text == "It is 330 m tall."
 
@@ -459,26 +436,20 @@ def test_edits_of_what_nobody_criticised_are_undone() -> None:
     assert result.rounds[0].notes == ("2 edits touch nothing that was criticised: undone",)
 
 
+NO_TEXT = "no revision: the reply holds no corrected text"
+
+
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        ("It is 330 m tall.", "no revision: the reply holds no corrected text"),
-        ("Corrected text:\n\n", "no revision: the reply holds no corrected text"),
-        ("Corrected text:\nA.\nCorrected text:\nB.", "no revision: the reply holds no corrected text"),
+        ("It is 330 m tall.", NO_TEXT),
+        ("Corrected text:\n\n", NO_TEXT),
+        ("Corrected text:\nA.\nCorrected text:\nB.", NO_TEXT),
         (Reply("Corrected text: It is", finish="length"), "no revision: the corrected text was cut short"),
         (Failure("the budget is spent", "budget", False), "no revision: the budget is spent"),
-        (
-            "Corrected text:\n<<<response 0123456789ab\nIt is 330 m tall.",
-            "no revision: the reply holds no corrected text",
-        ),
-        (
-            "Corrected text:\nIt is 330 m tall.\nresponse 0123456789ab>>>\nOk?",
-            "no revision: the reply holds no corrected text",
-        ),
-        (
-            f"Corrected text:\nIt is 330 m tall.\n{prompt('revise_text').text}",
-            "no revision: the reply holds no corrected text",
-        ),
+        ("Corrected text:\n<<<response 0123456789ab\nIt is 330 m tall.", NO_TEXT),
+        ("Corrected text:\nIt is 330 m tall.\nresponse 0123456789ab>>>\nOk?", NO_TEXT),
+        (f"Corrected text:\nIt is 330 m tall.\n{prompt('revise_text').text}", NO_TEXT),
         ("Corrected text:\nIt is 300 m tall.", "the model changes nothing that was criticised"),
     ],
 )
@@ -495,11 +466,8 @@ def test_a_remark_of_which_the_sources_have_no_word_is_no_correction(text: str, 
     result = one("It is 300 m tall.", Says({"300": 1.0}), Writes(("It is 300 m tall.", written)))
     assert not result.changed
     assert result.reason == f"the corrected text would say “{remark}”, of which no word is in the text or its sources"
-    assert (
-        not one(f"It is 300 m tall. {remark}", Says({"300": 1.0}), Writes(("300", "330")))
-        .rounds[0]
-        .reason.startswith("the c")
-    )
+    already = one(f"It is 300 m tall. {remark}", Says({"300": 1.0}), Writes(("300", "330")))
+    assert not already.rounds[0].reason.startswith("the c")
 
 
 def test_sources_that_are_too_long_are_left_out_at_a_second_try() -> None:
@@ -521,9 +489,7 @@ def test_only_the_cited_sources_are_shown_to_the_critic() -> None:
 
 
 def test_self_correction_sees_no_claim_and_keeps_every_edit() -> None:
-    model = Scripted(
-        lambda r: "Feedback:\nThe height is 330." if r.stage == "critique" else "Corrected text: It is 330 m tall. Yes."
-    )
+    model = _answers("Corrected text: It is 330 m tall. Yes.", "Feedback:\nThe height is 330.")
     result = one("It is 300 m tall. No.", Says({"300": 1.0, "No": 0.5}), SelfCorrection(model))
     assert result.revision.text == "It is 330 m tall. Yes."
     assert {e.because for e in result.revision.edits} == {"The height is 330."}
@@ -619,20 +585,16 @@ def test_exactly_the_planted_errors_are_removed(
     given = pairs(shared_data)
     assert len(given) >= 30
     right = {case.id: text for case, text in given}
-    model = Scripted(
-        lambda r: (
-            "Corrected text:\n"
-            + next(
-                right[c.id]
-                for c, _ in given
-                if c.response in r.messages[0].content and c.sources[0].text in r.messages[0].content
-            )
-            if r.stage == "revise"
-            else "Critique: it differs.\nSupported: No\nRevised: N/A"
-        )
-    )
-    truth = Truth(right)
-    for (_, text), result in zip(given, revise([c for c, _ in given], truth, Factored(model)), strict=True):
+
+    def script(request: Request) -> str:
+        asked = request.messages[0].content
+        if request.stage != "revise":
+            return "Critique: it differs.\nSupported: No\nRevised: N/A"
+        corrected = (right[c.id] for c, _ in given if c.response in asked and c.sources[0].text in asked)
+        return f"Corrected text:\n{next(corrected)}"
+
+    results = revise([c for c, _ in given], Truth(right), Factored(Scripted(script)))
+    for (_, text), result in zip(given, results, strict=True):
         assert result.revision.text.split() == text.split(), result.reason
         assert result.after is not None
         assert result.after.hallucination == 0.0

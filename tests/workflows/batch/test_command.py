@@ -4,32 +4,37 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from veridical import cli
+from tests.workflows.conftest import Command
 from veridical.cli.progress import progress_lines
 from veridical.records.errors import CannotJudgeError
 from veridical.workflows.batch import ray_engine
 from veridical.workflows.batch.inputs import ShardRange
 from veridical.workflows.batch.worker import ShardTexts, WorkerSettings, shard_texts
 
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str]:
-    code = cli.main(["batch", *map(str, arguments), "-d", "overlap"])
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    return code, captured.err
+Batch = Callable[..., tuple[int, str]]
 
 
-def test_a_table_into_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+@pytest.fixture
+def batch(command: Command) -> Batch:
+    def call(*arguments: str | Path) -> tuple[int, str]:
+        code, out, errors = command("batch", *arguments, "-d", "overlap")
+        assert out == ""
+        return code, errors
+
+    return call
+
+
+def test_a_table_into_a_folder(batch: Batch, tmp_path: Path) -> None:
     first, second = tmp_path / "a.csv", tmp_path / "b.csv"
     first.write_text("key,answer,text,points\nx,It is red.,It is blue.,It is big.\n")
     second.write_text("key,answer,text,points\ny,It is blue.,It is blue.,\nz,\n")
     columns = ("--response", "answer", "--source", "text", "--must-cover", "points", "--id", "key", "--group", "text")
-    code, line = run(capsys, first, second, tmp_path / "out", *columns)
+    code, line = batch(first, second, tmp_path / "out", *columns)
     assert code == 1
     assert line.startswith("2 rows judged, 1 of them flagged, ")
     assert "1 failed (failed.jsonl)" in line
@@ -39,15 +44,13 @@ def test_a_table_into_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Pat
         *("results-00000.jsonl", "scores-00000.jsonl"),
     }
     scores = [json.loads(line) for line in (out / "scores-00000.jsonl").read_text().splitlines()]
-    assert [(row["row"], row["id"], row["group"]) for row in scores] == [
-        (1, "x", "It is blue."),
-        (2, "y", "It is blue."),
-    ]
+    of_rows = [(row["row"], row["id"], row["group"]) for row in scores]
+    assert of_rows == [(1, "x", "It is blue."), (2, "y", "It is blue.")]
     assert json.loads((out / "failed.jsonl").read_text())["row"] == 3
 
 
 def test_what_ray_prints_is_not_on_standard_output(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    batch: Batch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def printing(shards: Sequence[ShardRange], work: WorkerSettings, *_: object) -> Iterator[ShardTexts]:
         notice = threading.Thread(target=lambda: print("(raylet) A worker died"))  # Ray prints it in a thread, too
@@ -58,13 +61,13 @@ def test_what_ray_prints_is_not_on_standard_output(
     monkeypatch.setattr(ray_engine, "on_ray", printing)
     path = tmp_path / "rows.jsonl"
     path.write_text('{"response": "It is red.", "sources": ["It is blue."]}\n')
-    code, said = run(capsys, path, tmp_path / "out", "--engine", "ray")  # fails if anything is on standard output
+    code, said = batch(path, tmp_path / "out", "--engine", "ray")  # fails if anything is on standard output
     assert code == 1
     assert said.startswith("(raylet) A worker died\n")
 
 
 def test_input_that_changes_during_a_run_is_an_input_error(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    batch: Batch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text('{"response": "It is red.", "sources": ["It is blue."]}\n')
@@ -75,13 +78,13 @@ def test_input_that_changes_during_a_run_is_an_input_error(
         yield
 
     monkeypatch.setattr(ray_engine, "on_ray", changing)
-    code, line = run(capsys, path, tmp_path / "out", "--engine", "ray")
+    code, line = batch(path, tmp_path / "out", "--engine", "ray")
     assert (code, line.count("\n")) == (2, 1)
     assert f"{path}: the input was changed during the run" in line
     assert "run the command again" in line
 
 
-def test_one_line_for_each_mistake(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_one_line_for_each_mistake(batch: Batch, tmp_path: Path) -> None:
     path, out = tmp_path / "rows.csv", tmp_path / "out"
     path.write_text("response,sources\na,b\n")
     for arguments, says in (
@@ -95,26 +98,20 @@ def test_one_line_for_each_mistake(capsys: pytest.CaptureFixture[str], tmp_path:
         ((path, out, "--encoding", "utf-9"), "unknown encoding 'utf-9'"),
         ((path, out, "-d", "none"), "unknown detector 'none'"),
     ):
-        code, line = run(capsys, *arguments)
+        code, line = batch(*arguments)
         assert (code, line.count("\n")) == (2, 1)
         assert says in line
         assert not out.exists()
 
 
-def test_options_of_reading_and_explaining(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_options_of_reading_and_explaining(batch: Batch, tmp_path: Path) -> None:
     path, out = tmp_path / "rows.csv", tmp_path / "out"
     path.write_bytes("id,response,sources\na,Café 3.,Café 4.\na,Café 4.,Café 4.\n".encode("cp1252"))
-    code, line = run(capsys, path, out, "--encoding", "cp1252", "--explain", "--fail-over", "0.5")
+    code, line = batch(path, out, "--encoding", "cp1252", "--explain", "--fail-over", "0.5")
     assert code == 0
     assert "1 rows have the id of an earlier row" in line
     assert '"correction": "4"' in (out / "results-00000.jsonl").read_text()
     assert "1 rows have the id of an earlier row" in (out / "report.html").read_text()
-
-
-def test_nothing_that_could_be_judged(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_text('{"response": "It is red."}\n{\n')
-    assert run(capsys, path, tmp_path / "out")[0] == 3
 
 
 @pytest.mark.parametrize(
@@ -125,13 +122,12 @@ def test_nothing_that_could_be_judged(capsys: pytest.CaptureFixture[str], tmp_pa
         (["clear", "flagged"], ("--fail-over", "0.5"), 0),
         (["clear", "no sources"], (), 3),
         (["clear", "broken"], (), 3),
+        (["no sources", "broken"], (), 3),
         (["clear", "broken"], ("--allow-unjudged", "0.5"), 0),
         (["flagged", "broken"], ("--fail-over", "0.9"), 1),
     ],
 )
-def test_exit_codes(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, rows: list[str], options: tuple[str, ...], code: int
-) -> None:
+def test_exit_codes(batch: Batch, tmp_path: Path, rows: list[str], options: tuple[str, ...], code: int) -> None:
     lines = {
         "clear": '{"response": "It is red.", "sources": "It is red."}',
         "flagged": '{"response": "It is blue.", "sources": "It is red."}',
@@ -140,24 +136,24 @@ def test_exit_codes(
     }
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(f"{lines[row]}\n" for row in rows))
-    assert run(capsys, path, tmp_path / "out", *options)[0] == code
+    assert batch(path, tmp_path / "out", *options)[0] == code
 
 
-def test_recognised_columns_are_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_recognised_columns_are_said(batch: Batch, tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
     path.write_text('[{"question": "q", "answer": "It is red.", "contexts": ["It is red.", null]}]')
-    code, said = run(capsys, path, tmp_path / "out")
+    code, said = batch(path, tmp_path / "out")
     assert code == 0
     assert said.startswith(f"{path}: columns as in RAGAS 0.1: response 'answer', sources 'contexts'")
     assert f"{path}: sources that are null, left out: 1" in said
 
 
-def test_a_dry_run_writes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_dry_run_writes_nothing(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text('{"response": "It is red.", "sources": ["It is blue."]}\n' * 3)
-    arguments = ("batch", str(path), str(tmp_path / "out"), "-d", "judge", "--model", "some", "--dry-run")
-    assert cli.main([*arguments, "--base-url", "http://127.0.0.1:9/v1"]) == 0
-    assert "3 calls" in capsys.readouterr().out
+    options = ("-d", "judge", "--model", "some", "--dry-run", "--base-url", "http://127.0.0.1:9/v1")
+    code, text, _ = command("batch", path, tmp_path / "out", *options)
+    assert (code, "3 calls" in text) == (0, True)
     assert not (tmp_path / "out").exists()
 
 

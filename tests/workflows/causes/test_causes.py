@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import veridical
 from tests.server.services import client_of
-from veridical import cli
+from tests.workflows.conftest import Command
 from veridical.detectors import load_detector
 from veridical.detectors.default.detector import PACKAGED, Default
 from veridical.io.serialization import decode, encode
@@ -154,10 +154,8 @@ def test_a_supported_answer_beside_the_question() -> None:
 def test_no_other_passage_fits_better_where_there_is_none(flagged: list[str], others: tuple[str, ...]) -> None:
     question = "How long does the pruning course last?"
     for response in ("Members pay 20 euros a year.", "Yes, 20."):
-        assert (
-            "another passage"
-            not in cause_of(checked(response, CLUB, *others, question=question, flagged=flagged)).reason
-        )
+        cause = cause_of(checked(response, CLUB, *others, question=question, flagged=flagged))
+        assert "another passage" not in cause.reason
 
 
 def test_a_flagged_answer_from_passages_about_something_else_is_beside_the_question() -> None:
@@ -226,28 +224,9 @@ def test_shares_of_a_run() -> None:
     report = summarise_causes([Cause(kind, "") for kind in kinds], failed=2)
     retriever = report.to_mend[0]
     assert (retriever.cases, retriever.share.value) == (4, 0.2)
-    assert retriever.share.low is not None
-    assert retriever.share.high is not None
-    assert retriever.share.low < 0.2 < retriever.share.high
-    assert [share.causes[0] for share in report.causes] == [
-        CauseKind.NOT_RETRIEVED,
-        CauseKind.RIGHT_REFUSAL,
-        CauseKind.NONE,
-    ]
+    assert (retriever.share.low or 1) < 0.2 < (retriever.share.high or 0)
+    assert [share.causes[0] for share in report.causes] == [kinds[0], kinds[3], kinds[4]]
     assert decode(encode(report)) == report
-
-
-Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = cli.main([*arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 def test_the_command(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from veridical.records.decide import decide
 from veridical.records.errors import CannotJudgeError, DataError, InputError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Checked, Example, Judgement, Outcome
-from veridical.workflows.rate.estimate import RateReport, estimate
+from veridical.workflows.rate.estimate import estimate
 from veridical.workflows.rate.labels import read_labels
 from veridical.workflows.rate.rows import Run, RunRow, read_run
 from veridical.workflows.rate.sheet import write_sheet
@@ -65,9 +65,8 @@ def test_false_alarms_and_misses_are_corrected() -> None:
     assert report.clear_wrong is not None
     assert (report.flagged_wrong.value, report.clear_wrong.value) == (0.5, 0.25)
     assert report.wrong.low is not None
-    assert report.wrong.low < 0.25  # eight labels say little
     assert report.wrong.high is not None
-    assert report.wrong.high > 0.55
+    assert report.wrong.low < 0.25 < 0.55 < report.wrong.high  # eight labels say little
 
 
 def test_a_run_that_is_labelled_completely_has_no_uncertainty() -> None:
@@ -207,9 +206,7 @@ def test_strata_follow_outcome_and_score() -> None:
 
 
 def lines(path: Path, *rows: Any) -> Path:
-    path.write_text(
-        "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows), encoding="utf-8"
-    )
+    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows), "utf-8")
     return path
 
 
@@ -305,12 +302,8 @@ def test_labels_in_json_lines_and_records(tmp_path: Path) -> None:
     case = Case("b", "It is red.")
     result = check("It is red.", ["It is blue."], detector="overlap")
     by_person = Judgement(result.case.id, "human:ann", 0.0)
-    seen = Checked(
-        result.case,
-        (*result.judgements, by_person),
-        (*result.decisions, decide(result.case, by_person)),
-        result.outcome,
-    )
+    decisions = (*result.decisions, decide(result.case, by_person))
+    seen = Checked(result.case, (*result.judgements, by_person), decisions, result.outcome)
     rows = ['{"row": 4, "wrong": true}', encode(Example(case, Judgement("b", "human:x", 1.0)))]
     assert labels_in(tmp_path / "l.jsonl", "\n".join(rows)) == ({2: True, 4: True}, {})
     run = Run("run", (RunRow(1, result.case.id, FLAGGED),))
@@ -409,17 +402,10 @@ def test_no_cell_of_a_sheet_is_a_formula_and_its_id_comes_back(tmp_path: Path, n
     assert len(read_labels([tmp_path / name], run).wrong) == len(rows)
 
 
-@pytest.mark.parametrize(
-    ("id", "shown"),
-    [
-        ("049", "49"),
-        ("1.50", "1.5"),
-        ("1.5", "1,5"),
-        ("123456789012345678", "1.23457E+17"),
-        ("1e3", "1000"),
-        ("-x", "'-x"),
-    ],
-)
+CHANGED_IDS = [("049", "49"), ("1.50", "1.5"), ("1.5", "1,5"), ("1e3", "1000"), ("-x", "'-x")]
+
+
+@pytest.mark.parametrize(("id", "shown"), [*CHANGED_IDS, ("123456789012345678", "1.23457E+17")])
 def test_ids_that_a_spreadsheet_changed_are_known(tmp_path: Path, id: str, shown: str) -> None:
     run = read_run(lines(tmp_path / "run.jsonl", {"id": id, "score": 0.2}, {"id": "50", "score": 0.2}))
     (tmp_path / "s.csv").write_text(f'row,id,wrong\n1,"{shown}",yes\n')
@@ -455,8 +441,3 @@ def test_a_sheet_that_people_filled_in_is_not_overwritten(tmp_path: Path, name: 
     with pytest.raises(InputError, match=rf"{there} exists \(name another file"):
         write_sheet(tmp_path / name, run, run.rows)
     assert {file.name: file.read_text() for file in tmp_path.glob("s.*")} == {there: "filled in"}
-
-
-def test_a_report_is_a_document() -> None:
-    report = estimate(run_of(FLAGGED, CLEAR), {1: True, 2: False})
-    assert isinstance(decode(encode(report), "rate"), RateReport)
