@@ -12,22 +12,10 @@ from hypothesis import strategies as st
 from veridical.metrics.confusion import Confusion
 from veridical.records.errors import InputError
 from veridical.records.types import Case, Example, Judgement, Source, Span, Verdict
-from veridical_lab.annotate.balance import (
-    Annotated,
-    best_threshold,
-    evening_target,
-    expected_counts,
-    subsampling,
-)
+from veridical_lab.annotate.balance import Annotated, best_threshold, evening_target, expected_counts, subsampling
 from veridical_lab.annotate.items import answer, grouped, item_place, items_of, with_label
 from veridical_lab.annotate.scorer import item_weights
-from veridical_lab.annotate.select import (
-    SelectOptions,
-    embedding_similarity,
-    obvious,
-    select,
-    similarity,
-)
+from veridical_lab.annotate.select import SelectOptions, embedding_similarity, obvious, select, similarity
 
 COUNTS = st.integers(1, 500)
 

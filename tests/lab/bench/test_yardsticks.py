@@ -128,10 +128,7 @@ def test_means_over_data_sets(doors: str) -> None:
     ((row,),) = run_bench(BenchSettings(["overlap"], [doors], ["roc_auc", "recall", "ece"], resamples=20))
 
     def at(data: str, detector: str, value: float, *, ece: float | None = 0.1, foreign: int = 0):
-        metrics = {
-            "roc_auc": Measured(value, value - 0.03, value + 0.04, 9),
-            "ece": Measured(ece, n=9),
-        }
+        metrics = {"roc_auc": Measured(value, value - 0.03, value + 0.04, 9), "ece": Measured(ece, n=9)}
         return replace(row, data=data, data_hash=data, detector=detector, metrics=metrics, foreign=foreign)
 
     rows = [at("a", "x", 0.6), at("b", "x", 0.8, ece=None), at("a", "y", 0.7), at("b", "y", 0.9)]

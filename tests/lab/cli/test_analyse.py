@@ -53,10 +53,7 @@ def test_layers(command: Command, model: str, data: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "arguments, shown",
-    [
-        (("context", "--tokens", "0,3"), "3 tokens (3.0 read)"),
-        (("labels", "--by", "system"), "system"),
-    ],
+    [(("context", "--tokens", "0,3"), "3 tokens (3.0 read)"), (("labels", "--by", "system"), "system")],
 )
 def test_others(
     command: Command, model: str, data: str, tmp_path: Path, arguments: tuple[str, ...], shown: str

@@ -197,10 +197,7 @@ def changed(folder: Path, tmp_path: Path, change: Callable[[dict[str, Any]], Non
         (lambda d: d["settings"].update(heads={}), r"settings\.heads is \[\]"),
         (lambda d: d["settings"].update(heads=[]), r"settings\.heads: Input should be an object"),
         (lambda d: d["settings"]["heads"].update(word=d["settings"]["heads"]["token"]), r"settings\.heads is .*'word'"),
-        (
-            lambda d: d["settings"]["heads"]["token"].pop("threshold"),
-            r"heads\.token\.threshold: Field required",
-        ),
+        (lambda d: d["settings"]["heads"]["token"].pop("threshold"), r"heads\.token\.threshold: Field required"),
         (lambda d: d["settings"]["heads"]["token"].update(threshold=7), r"heads\.token\.threshold is 7"),
         (lambda d: d["settings"]["heads"]["token"].update(kind="cubic"), r"heads\.token\.kind is 'cubic'"),
         (lambda d: d["settings"]["heads"]["token"].update(sublayers=[0, 1]), "the token-level probes: .* do not fit"),

@@ -71,11 +71,7 @@ def fixed(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Any:
 # what each token bears on the tokens "Cats", "sle", "ep" (square roots of shares of 100)
 COLUMNS = [
     [math.sqrt(x) * (-1) ** i for i, x in enumerate(column)]
-    for column in (
-        [20, 10, 60, 5, 5, 0, 0, 0, 0],
-        [50, 0, 0, 30, 0, 0, 20, 0, 0],
-        [50, 0, 0, 10, 40, 0, 0, 0, 0],
-    )
+    for column in ([20, 10, 60, 5, 5, 0, 0, 0, 0], [50, 0, 0, 30, 0, 0, 20, 0, 0], [50, 0, 0, 10, 40, 0, 0, 0, 0])
 ]
 
 

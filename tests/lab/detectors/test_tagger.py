@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 
 from veridical.records.errors import InputError, MissingExtraError
 from veridical.text.segment import words
-from veridical_lab.detectors.features.tagger import (
-    ENTITIES,
-    PARTS_OF_SPEECH,
-    RuleTagger,
-    SpacyTagger,
-    load_tagger,
-)
+from veridical_lab.detectors.features.tagger import ENTITIES, PARTS_OF_SPEECH, RuleTagger, SpacyTagger, load_tagger
 
 TEXT = (
     "Dr. Anna Berg, who led the study at Oxford University, said in Paris on 3 May 2021 that 1,250 tonnes and "

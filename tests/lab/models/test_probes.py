@@ -99,13 +99,7 @@ def test_the_live_state_does_not_grow() -> None:
     assert sizes == {6}
 
 
-@given(
-    st.lists(
-        st.tuples(st.floats(-1e4, 1e4), st.floats(-1e3, 1e3)),
-        min_size=1,
-        max_size=30,
-    )
-)
+@given(st.lists(st.tuples(st.floats(-1e4, 1e4), st.floats(-1e3, 1e3)), min_size=1, max_size=30))
 @settings(deadline=None)
 def test_running_means_lie_between_their_values(pairs: list[tuple[float, float]]) -> None:
     attention, values = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])

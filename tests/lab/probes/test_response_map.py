@@ -27,10 +27,7 @@ from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.probes.analysis.response_map import map_response  # noqa: E402
 from veridical_lab.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
 from veridical_lab.probes.training import train_probe  # noqa: E402
-from veridical_lab.report.response_map import (  # noqa: E402
-    print_response_map,
-    response_map_svg,
-)
+from veridical_lab.report.response_map import print_response_map, response_map_svg  # noqa: E402
 
 SOURCE = Source("a", "The cat sat on the mat in the house.")
 CASE = Case("1", "the cat and dogs slept <b>near</b> $Paris$.", (SOURCE,))

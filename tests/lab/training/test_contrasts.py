@@ -6,15 +6,7 @@ import random
 
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Source, Verdict
-from veridical_lab.training.contrasts import (
-    contrasts,
-    corrected,
-    exchanged,
-    inserted,
-    joined,
-    moved,
-    without_evidence,
-)
+from veridical_lab.training.contrasts import contrasts, corrected, exchanged, inserted, joined, moved, without_evidence
 
 SOURCES = (
     Source("1", "The mill was built in 1890. It has three wheels. The owner is Ann Berg."),

@@ -25,12 +25,7 @@ from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.models.tuned import TunedChat, reads_bare_tasks, task_tokens  # noqa: E402
 from veridical_lab.tasks.perspectives.answering import answer_cases  # noqa: E402
 from veridical_lab.tasks.perspectives.task_format import read_target  # noqa: E402
-from veridical_lab.training.generator import (  # noqa: E402
-    GeneratorTraining,
-    answers_to_learn,
-    task_texts,
-    train_generator,
-)
+from veridical_lab.training.generator import GeneratorTraining, answers_to_learn, task_texts, train_generator  # noqa: E402
 
 FAST = GeneratorTraining(steps=20, warmup=2, batch=2, evaluate_every=10, validation_examples=2, per_topic=1)
 

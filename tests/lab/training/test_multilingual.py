@@ -30,12 +30,7 @@ from veridical_lab.models.testing import tiny  # noqa: E402
 from veridical_lab.training import multilingual  # noqa: E402
 from veridical_lab.training.checkpoint import TrainingStopped  # noqa: E402
 from veridical_lab.training.default import DefaultTraining, assemble  # noqa: E402
-from veridical_lab.training.multilingual import (  # noqa: E402
-    LanguagesTraining,
-    cut_vocabulary,
-    location_loss,
-    train_languages,
-)
+from veridical_lab.training.multilingual import LanguagesTraining, cut_vocabulary, location_loss, train_languages  # noqa: E402
 
 GERMAN = "Die Brücke ist sehr alt, und sie wurde von der Stadt gebaut."
 THINGS = ("bridge", "tower", "school", "library", "market", "harbour")
