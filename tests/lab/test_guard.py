@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,45 +13,41 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.lab.guard_model import RACE, RIGHT, RIGHT_SIGNS, SIGNS, WRONG, WRONG_SIGNS, train
+from tests.lab.probes.samples import examples
+from veridical.detectors import load_detector
+from veridical.inference.artifact import load_artifact
+from veridical.inference.local_model import LocalModel
 from veridical.io import serialization
+from veridical.models.load import load
+from veridical.models.sampling import Sampler
 from veridical.records.errors import CannotJudgeError, InputError, UnknownNameError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Judgement, Outcome, Source, Verdict
 from veridical.text.segment import sentences, words
-
-os.environ["HF_HUB_OFFLINE"] = "1"
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from tests.lab.guard_model import RACE, RIGHT, RIGHT_SIGNS, SIGNS, WRONG, WRONG_SIGNS, train  # noqa: E402
-from tests.lab.probes.samples import examples  # noqa: E402
-from veridical.detectors import load_detector  # noqa: E402
-from veridical.inference.artifact import load_artifact  # noqa: E402
-from veridical.inference.local_model import LocalModel  # noqa: E402
-from veridical.models.load import load  # noqa: E402
-from veridical.models.sampling import Sampler  # noqa: E402
-from veridical_lab.detectors.local.logprob import Logprob, token_scores  # noqa: E402
-from veridical_lab.detectors.local.probe import Probe  # noqa: E402
-from veridical_lab.guard import Guard, Guarded, GuardOptions, Sampling, TokenBudget, guard  # noqa: E402
-from veridical_lab.guard import decoding_loop as loop_module  # noqa: E402
-from veridical_lab.guard.decoding_loop import BudgetUsage, DecodingLoop  # noqa: E402
-from veridical_lab.guard.monitors import (  # noqa: E402
+from veridical_lab.detectors.local.logprob import Logprob, token_scores
+from veridical_lab.detectors.local.probe import Probe
+from veridical_lab.guard import Guard, Guarded, GuardOptions, Sampling, TokenBudget, guard
+from veridical_lab.guard import decoding_loop as loop_module
+from veridical_lab.guard.decoding_loop import BudgetUsage, DecodingLoop
+from veridical_lab.guard.monitors import (
     HiddenStateMonitor,
     LikelihoodMonitor,
     SentenceMonitor,
     StreamMonitor,
     monitor_for,
 )
-from veridical_lab.models.encode import Encoded, encode  # noqa: E402
-from veridical_lab.models.runner import RequestedOutputs, Runner  # noqa: E402
-from veridical_lab.models.stepwise import Generation, TokenPrompt, prompt_of  # noqa: E402
-from veridical_lab.models.testing import tiny  # noqa: E402
-from veridical_lab.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
-from veridical_lab.probes.training import train_probe  # noqa: E402
-from veridical_lab.report.guarded import print_guarded  # noqa: E402
+from veridical_lab.models.encode import Encoded, encode
+from veridical_lab.models.runner import RequestedOutputs, Runner
+from veridical_lab.models.stepwise import Generation, TokenPrompt, prompt_of
+from veridical_lab.models.testing import tiny
+from veridical_lab.probes.options import ProbeOptions, TrainingConfig
+from veridical_lab.probes.training import train_probe
+from veridical_lab.report.guarded import print_guarded
 
 WARM = Sampling(max_new_tokens=60, temperature=1.0, seed=2)
 COOL = Sampling(max_new_tokens=60)
@@ -60,7 +55,6 @@ COOL = Sampling(max_new_tokens=60)
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LocalModel:
-    torch.set_num_threads(1)
     return load(train(tmp_path_factory.mktemp("wrong")), dtype="fp32", device="cpu")
 
 
@@ -134,8 +128,6 @@ class Whole(Words):
 def score(judgement: Judgement) -> float:
     return float(np.mean([v.score for v in judgement.verdicts])) if judgement.verdicts else 0.0
 
-
-# --- it must go wrong, and is mended ----------------------------------------------------------------------------------
 
 WAYS: list[dict[str, Any]] = [
     {"strategy": "stop"},
@@ -232,8 +224,6 @@ def test_a_probe_in_the_loop(model: LocalModel, probe: Probe) -> None:
         elif probe.heads["token"].probes.kind == "linear":
             assert score(result.judgement) < score(result.unguarded.judgement)
 
-
-# --- budgets ----------------------------------------------------------------------------------------------------------
 
 HOPELESS = [{"strategy": s, "unit": u} for s in ("stop", "backtrack", "suppress", "rerank")
             for u in ("token", "word", "sentence")]  # fmt: skip
@@ -332,9 +322,6 @@ def test_after_the_last_intervention_the_rest_is_unguarded(model: LocalModel) ->
     assert result.text == RIGHT
     assert result.outcome is Outcome.FLAGGED
     assert result.reason.endswith("; no intervention was left (1)")
-
-
-# --- writing ----------------------------------------------------------------------------------------------------------
 
 
 def loop(
@@ -489,9 +476,6 @@ def test_numbers_that_are_not_finite(wild: LocalModel, monkeypatch: pytest.Monke
 class _Broken:
     cache = past_key_values = None  # the latter before transformers 5.24
     logits = torch.full((1, 1, 9), float("nan"))
-
-
-# --- in the loop ------------------------------------------------------------------------------------------------------
 
 
 def random_flags(monitor: Any, seed: int, chance: float = 0.4) -> Any:
@@ -798,9 +782,6 @@ def test_every_retry_is_warmer(model: LocalModel) -> None:
     running.sampler.sample = spy  # type: ignore[method-assign,assignment]
     running.run()
     assert [temperature for temperature in temperatures if temperature] == [0.25, 0.5]
-
-
-# --- the result -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,6 @@ import pytest
 from tests.lab.probes.samples import examples
 from veridical.io.serialization import encode
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-pytest.importorskip("matplotlib")
-
 Command = Callable[..., tuple[int, str, str]]
 FAST = ("--kind", "linear", "--epochs", "2", "--learning-rate", "0.1", "--resamples", "10", "--objective", "response")
 

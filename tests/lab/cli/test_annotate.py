@@ -163,7 +163,6 @@ def test_a_second_round_with_a_detector_or_an_encoder(tmp_path: Path, capsys: py
 
 
 def test_selection_by_an_encoder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("torch")
     from veridical_lab.models.testing import tiny
 
     encoder = str(tiny("bert", tmp_path / "encoder"))

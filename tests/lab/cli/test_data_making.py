@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +13,6 @@ from veridical.datasets.split import split_by_document
 from veridical.io.serialization import decode, encode
 from veridical.records.types import Case, Example, Judgement, Source
 
-os.environ["HF_HUB_OFFLINE"] = "1"
 ROWS = [
     ("name[{n}], eatType[pub], area[{a}], priceRange[cheap]", "{n} is a cheap pub in the {a}."),
     ("name[{n}], food[English], familyFriendly[no], area[{a}]", "{n} serves English food in the {a} to adults only."),
@@ -127,10 +125,8 @@ def articles(tmp_path: Path) -> str:
 
 
 def test_corrupt_masked_words_of_plain_texts(articles: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    torch = pytest.importorskip("torch")
     from veridical_lab.models.testing import tiny
 
-    torch.set_num_threads(1)
     fills, ranks = str(tiny("bert", tmp_path / "fills", head="MaskedLM")), str(tiny("gpt2", tmp_path / "ranks"))
     out, again = tmp_path / "m.jsonl", tmp_path / "again.jsonl"
     command = ["data", "corrupt", articles, "--method", "masked", "--passages", "2", "--share", "1"]
@@ -164,7 +160,6 @@ def test_corrupt_masked_words_of_plain_texts(articles: str, tmp_path: Path, caps
 def test_masked_words_with_the_entities_of_a_pipeline(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("torch")
     from veridical_lab.models.testing import tiny
 
     def pipeline(text: str) -> SimpleNamespace:
@@ -211,10 +206,8 @@ def _interrupt_after_first_save(command: list[str]) -> None:
 
 @pytest.fixture
 def model(tmp_path: Path) -> str:
-    torch = pytest.importorskip("torch")
     from veridical_lab.models.testing import tiny
 
-    torch.set_num_threads(1)
     return str(tiny("llama", tmp_path / "writer", max_position_embeddings=512))
 
 

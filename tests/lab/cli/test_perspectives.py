@@ -213,7 +213,6 @@ def test_what_cannot_be_measured(command: Command, arguments: tuple[str, ...], m
 
 
 def test_train_classifier(command: Command) -> None:
-    pytest.importorskip("torch")
     from veridical_lab.models.testing import tiny
 
     topics_file()

@@ -7,11 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-pytest.importorskip("matplotlib")
-
-
 Command = Callable[..., tuple[int, str, str]]
 Salience = Callable[..., tuple[int, str]]
 

@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
 from veridical.records.types import Case, Source
 from veridical.workflows.checking import Maps, check_cases
 from veridical_lab.detectors.local.salience import Salience

@@ -15,9 +15,7 @@ from veridical_lab.models.testing import tiny
 
 @pytest.fixture
 def data(tmp_path: Path) -> str:
-    import torch
 
-    torch.set_num_threads(1)
     path = tmp_path / "d.jsonl"
     path.write_text("".join(encode(example) + "\n" for example in examples(60)), "utf-8")
     return f"jsonl:{path}"

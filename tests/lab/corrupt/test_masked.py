@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("torch")
-
 from tests.lab.corrupt.examples import restored
 from veridical.inference.local_model import LocalModel
 from veridical.models.load import load
@@ -35,9 +33,7 @@ TEXT = (
 
 @pytest.fixture(scope="module")
 def fills(tmp_path_factory: pytest.TempPathFactory) -> LocalModel:
-    import torch
 
-    torch.set_num_threads(1)
     return load(tiny("bert", tmp_path_factory.mktemp("fills"), head="MaskedLM"), dtype="fp32", kinds=("masked",))
 
 

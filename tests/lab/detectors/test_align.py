@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,8 +22,6 @@ from veridical_lab.detectors.align.encoding import encode_texts, windows_of
 from veridical_lab.detectors.align.similarity import best_matches
 from veridical_lab.models.testing import tiny
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-
 LONG = " ".join(f"The cat sat on mat {i}, and {i + 3} dogs slept in the house near Paris." for i in range(60))
 SOURCE = Source("a", "The cat sat on the mat. In 2019 Anna Berg met 1,200 dogs near the lake.", must_cover=True)
 CASE = Case("1", "The cat slept near 1200 dogs in 2020, said Bob.", (SOURCE,))
@@ -32,7 +29,6 @@ CASE = Case("1", "The cat slept near 1200 dogs in 2020, said Bob.", (SOURCE,))
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
     return tiny("bert", tmp_path_factory.mktemp("bert"))
 
 

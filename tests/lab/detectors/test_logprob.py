@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,15 +18,12 @@ from veridical_lab.models.encode import encode
 from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult
 from veridical_lab.models.testing import ENCODER_DECODERS, tiny
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-
 SOURCE = Source("a", "The cat sat on the mat, and the dogs slept in the house.")
 CASE = Case("1", "The cat slept 😀 on the mat.", (SOURCE,))
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
     return tiny("llama", tmp_path_factory.mktemp("llama"))
 
 
@@ -147,7 +143,6 @@ def test_the_raw_prompt(folder: Path) -> None:
 
 @pytest.fixture(scope="module", params=ENCODER_DECODERS)
 def summariser(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
     return tiny(request.param, tmp_path_factory.mktemp(request.param))
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -30,8 +29,6 @@ from veridical_lab.models.testing import tiny
 from veridical_lab.probes.options import ProbeOptions, TrainingConfig
 from veridical_lab.probes.training import train_probe
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-
 SOURCE = Source("a", "The cat sat on the mat, and the dogs slept in the house.")
 CASE = Case("1", "the cat and dogs 😀 slept\n\nin Paris near house.", (SOURCE,))
 FAST = ProbeOptions("linear", learning_rates=(0.1, 0.03), batch_sizes=(16,), max_epochs=25)
@@ -39,7 +36,6 @@ FAST = ProbeOptions("linear", learning_rates=(0.1, 0.03), batch_sizes=(16,), max
 
 @pytest.fixture(scope="module", params=["linear", "pooling"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
     where = tmp_path_factory.mktemp("probe")
     model = load(tiny("llama", where / "model"), dtype="fp32")
     train_probe(
@@ -58,9 +54,6 @@ def offline(probe: Probe, case: Case) -> dict[str, np.ndarray]:
     (encoded,) = encode(model, case, "tldr")
     (result,) = Runner(model).run([encoded], RequestedOutputs(logprobs=False, sublayers=probe.sublayers))
     return {objective: head.score(result.hidden) for objective, head in probe.heads.items()}
-
-
-# --- offline ----------------------------------------------------------------------------------------------------------
 
 
 def test_nothing_loads_before_it_is_needed() -> None:
@@ -133,9 +126,6 @@ def test_what_could_not_be_judged_is_told(probe: Probe, monkeypatch: pytest.Monk
     assert (judgement.hallucination, judgement.judged, judgement.notes) == (None, (), ("not finite",))
 
 
-# --- specs and models -------------------------------------------------------------------------------------------------
-
-
 def test_spec(folder: Path, tmp_path: Path) -> None:
     moved = folder.parent / "model"
     detector = load_detector(f"probe:{folder},model={moved},unit=token,dtype=fp32,max_windows=2,device=cpu")
@@ -172,9 +162,6 @@ def test_a_base_model_that_moved(folder: Path, probe: Probe) -> None:
     probe.__dict__["_loaded"] = (moved, probe.settings, probe.heads)
     with pytest.raises(InputError, match=r"is not in '/no/such/folder' any more \(say where it is: .*model=FOLDER"):
         probe.judge([CASE])
-
-
-# --- damaged artifacts ------------------------------------------------------------------------------------------------
 
 
 def changed(folder: Path, tmp_path: Path, change: Callable[[dict[str, Any]], None]) -> Path:
@@ -233,9 +220,6 @@ def test_damaged_weights_are_one_line(
     save_artifact(replace(probe.artifact, tensors=tensors), tmp_path)
     with pytest.raises(DataError, match=match):
         Probe(tmp_path).judge([CASE])
-
-
-# --- live -------------------------------------------------------------------------------------------------------------
 
 
 def pieces(text: str, seed: int) -> Iterator[str]:

@@ -33,7 +33,6 @@ CASE = Case("1", "Trams cost little, but wires look bad.", (PRO, CON), question=
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
     return tiny("llama", tmp_path_factory.mktemp("model"))
 
 

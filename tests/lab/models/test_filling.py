@@ -24,7 +24,6 @@ GREEDY = PieceSampling(top_k=1)
 
 @pytest.fixture(scope="module")
 def masked(tmp_path_factory: pytest.TempPathFactory) -> LocalModel:
-    torch.set_num_threads(1)
     return load(tiny("bert", tmp_path_factory.mktemp("bert"), head="MaskedLM"), dtype="fp32", kinds=("masked",))
 
 

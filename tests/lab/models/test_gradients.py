@@ -18,7 +18,6 @@ from veridical_lab.models import gradients
 from veridical_lab.models.autograd_memory import bytes_needed
 from veridical_lab.models.gradients import salience
 
-torch.set_num_threads(1)
 INSEQ = json.loads((Path(__file__).parent / "data" / "inseq_values.json").read_text("utf-8"))
 IDS = [*INSEQ["prompt"], *INSEQ["response"]]
 TARGETS = [1, 14, 5, 16, 9]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,23 +10,18 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from tests.lab.probes.samples import example, examples
+from veridical.inference.local_model import LocalModel
 from veridical.io.serialization import encode
+from veridical.models.load import load
 from veridical.records.errors import DataError, InputError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Source, Verdict
-
-os.environ["HF_HUB_OFFLINE"] = "1"
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from tests.lab.probes.samples import example, examples  # noqa: E402
-from veridical.inference.local_model import LocalModel  # noqa: E402
-from veridical.models.load import load  # noqa: E402
-from veridical_lab.models.testing import tiny  # noqa: E402
-from veridical_lab.probes import activation_store as store_module  # noqa: E402
-from veridical_lab.probes import dataset as dataset_module  # noqa: E402
-from veridical_lab.probes.activations import ActivationStates, in_memory  # noqa: E402
-from veridical_lab.probes.analysis import (  # noqa: E402
+from veridical_lab.models.testing import tiny
+from veridical_lab.probes import activation_store as store_module
+from veridical_lab.probes import dataset as dataset_module
+from veridical_lab.probes.activations import ActivationStates, in_memory
+from veridical_lab.probes.analysis import (
     Analysis,
     AnalysisConfig,
     analyse_context_length,
@@ -36,12 +30,12 @@ from veridical_lab.probes.analysis import (  # noqa: E402
     analyse_model_size,
     analyse_transfer,
 )
-from veridical_lab.probes.analysis.context_length import truncate_sources  # noqa: E402
-from veridical_lab.probes.analysis.error_types import error_types_of, with_errors_of  # noqa: E402
-from veridical_lab.probes.analysis.results import ProbeFinding, encode_records, read_records  # noqa: E402
-from veridical_lab.probes.labelled_sequences import EncodedExamples, labels_of  # noqa: E402
-from veridical_lab.probes.options import ProbeConfig, ProbeOptions  # noqa: E402
-from veridical_lab.report.analysis_tables import analysis_tables  # noqa: E402
+from veridical_lab.probes.analysis.context_length import truncate_sources
+from veridical_lab.probes.analysis.error_types import error_types_of, with_errors_of
+from veridical_lab.probes.analysis.results import ProbeFinding, encode_records, read_records
+from veridical_lab.probes.labelled_sequences import EncodedExamples, labels_of
+from veridical_lab.probes.options import ProbeConfig, ProbeOptions
+from veridical_lab.report.analysis_tables import analysis_tables
 
 FAST = ProbeOptions("linear", learning_rates=(0.1,), batch_sizes=(16,), patience=4, max_epochs=25)
 CONFIG = AnalysisConfig(FAST, template="tldr", resamples=40)
@@ -92,9 +86,6 @@ def figure(found: Analysis, metric: str, **at: object) -> float:
     value = one.row.metrics[metric].value
     assert value is not None
     return value
-
-
-# --- layers -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind, sublayer", [("linear", 1), ("linear", 2), ("pooling", 3), ("mlp", 2)])
@@ -193,9 +184,6 @@ def test_the_same_again(model: LocalModel, spec: str) -> None:
     assert first.peaks == second.peaks
 
 
-# --- kinds of error ---------------------------------------------------------------------------------------------------
-
-
 def kinded(count: int = COUNT) -> list[Example]:
     """An error is of the kind "Extrinsic dogs", "Intrinsic lake" …; each response has errors of one word at most."""
     made = []
@@ -265,9 +253,6 @@ def test_kinds() -> None:
         error_types_of(examples(5), {})
 
 
-# --- transfer ---------------------------------------------------------------------------------------------------------
-
-
 def two(tmp_path: Path) -> dict[str, str]:
     other = [replace(e, document=f"o{e.document}") for e in examples(COUNT + 20)]
     return {
@@ -334,9 +319,6 @@ def test_a_set_without_spans_is_left_out_of_span_figures(
     assert any("whole has no such labels" in line for line in said)
 
 
-# --- size and context -------------------------------------------------------------------------------------------------
-
-
 def test_size(folder: Path, model: LocalModel, spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = load(tiny("gpt2", tmp_path / "gpt2"), dtype="fp32")
     plant(monkeypatch, only_in(1))
@@ -383,9 +365,6 @@ def test_context(model: LocalModel, spec: str) -> None:
             analyse_context_length(model, spec, config, wrong)
 
 
-# --- activations are made once ----------------------------------------------------------------------------------------
-
-
 def test_a_store_is_found_by_the_next_analysis(
     model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -421,9 +400,6 @@ def test_a_sample_is_divided_like_the_whole(model: LocalModel, spec: str) -> Non
     found = analyse_layers(model, spec, config)
     assert 3 <= found.findings[0].row.n <= 30
     assert found.findings[0].row.split == "60 documents, test part"
-
-
-# --- bad input --------------------------------------------------------------------------------------------------------
 
 
 def test_labels_of_one_class(model: LocalModel, tmp_path: Path) -> None:
@@ -466,9 +442,6 @@ def test_plans() -> None:
         AnalysisConfig(template="zzz")
 
 
-# --- records, tables, pictures ----------------------------------------------------------------------------------------
-
-
 def test_records_come_back(model: LocalModel, spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, only_in(1))
     found = analyse_layers(model, spec, CONFIG)
@@ -485,7 +458,6 @@ def test_records_come_back(model: LocalModel, spec: str, tmp_path: Path, monkeyp
 
 
 def test_tables_and_pictures(model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("matplotlib")
     from veridical_lab.report.analysis_plots import analysis_plots
 
     plant(monkeypatch, only_in(1))

@@ -4,25 +4,19 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+import torch
+from sklearn import linear_model
 
 from veridical.records.errors import InputError, UnknownNameError
-
-torch = pytest.importorskip("torch")
-
-from veridical_lab.models.probe_heads import OBJECTIVES, PROBE_KINDS, sigmoid  # noqa: E402
-from veridical_lab.probes import fitting as module  # noqa: E402
-from veridical_lab.probes.activations import ActivationStates, Indices, in_memory, mean_states  # noqa: E402
-from veridical_lab.probes.fitting import fit, scores_of  # noqa: E402
-from veridical_lab.probes.labelled_sequences import ProbeLabels  # noqa: E402
-from veridical_lab.probes.options import ProbeOptions  # noqa: E402
+from veridical_lab.models.probe_heads import OBJECTIVES, PROBE_KINDS, sigmoid
+from veridical_lab.probes import fitting as module
+from veridical_lab.probes.activations import ActivationStates, Indices, in_memory, mean_states
+from veridical_lab.probes.fitting import fit, scores_of
+from veridical_lab.probes.labelled_sequences import ProbeLabels
+from veridical_lab.probes.options import ProbeOptions
 
 SUBLAYERS, WIDTH, COUNT = 3, 8, 80
 TRAIN, VALID = np.arange(60), np.arange(60, 80)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _few_threads() -> None:
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +86,6 @@ def test_the_grid_equals_each_of_it_alone(data: tuple[ActivationStates, ProbeLab
 def test_a_linear_probe_at_its_optimum_is_a_logistic_regression(
     data: tuple[ActivationStates, ProbeLabels], balanced: bool
 ) -> None:
-    linear_model = pytest.importorskip("sklearn.linear_model")
     states, labels = data
     options = ProbeOptions("linear", "token", (0.03,), (1000,), patience=10**6, max_epochs=1500, balanced=balanced)
     found = fit(states, labels, TRAIN, TRAIN, options)

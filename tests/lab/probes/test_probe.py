@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,37 +9,29 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from tests.lab.probes.samples import example, examples
+from veridical.datasets.split import split_by_document
 from veridical.detectors import load_detector
+from veridical.inference.local_model import LocalModel
+from veridical.inference.tokenization import joined_tokens
+from veridical.io.serialization import encode
 from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Source, Verdict
 from veridical.text.segment import words
-
-os.environ["HF_HUB_OFFLINE"] = "1"
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from tests.lab.probes.samples import example, examples  # noqa: E402
-from veridical.datasets.split import split_by_document  # noqa: E402
-from veridical.inference.local_model import LocalModel  # noqa: E402
-from veridical.inference.tokenization import joined_tokens  # noqa: E402
-from veridical.io.serialization import encode  # noqa: E402
-from veridical_lab.datasets.consensus import majority  # noqa: E402
-from veridical_lab.detectors.local.probe import Probe  # noqa: E402
-from veridical_lab.metrics.registry import METRICS  # noqa: E402
-from veridical_lab.probes import fitting as fitting_module  # noqa: E402
-from veridical_lab.probes import training as module  # noqa: E402
-from veridical_lab.probes.activations import ActivationStates  # noqa: E402
-from veridical_lab.probes.evaluation import f1_sp_in_model_tokens, fit_threshold  # noqa: E402
-from veridical_lab.probes.fitting import FittedProbes  # noqa: E402
-from veridical_lab.probes.labelled_sequences import ProbeLabels, encode_examples, labels_of, with_token_consensus  # noqa: E402
-from veridical_lab.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
-from veridical_lab.probes.training import train_probe  # noqa: E402
+from veridical_lab.datasets.consensus import majority
+from veridical_lab.detectors.local.probe import Probe
+from veridical_lab.metrics.registry import METRICS
+from veridical_lab.probes import fitting as fitting_module
+from veridical_lab.probes import training as module
+from veridical_lab.probes.activations import ActivationStates
+from veridical_lab.probes.evaluation import f1_sp_in_model_tokens, fit_threshold
+from veridical_lab.probes.fitting import FittedProbes
+from veridical_lab.probes.labelled_sequences import ProbeLabels, encode_examples, labels_of, with_token_consensus
+from veridical_lab.probes.options import ProbeOptions, TrainingConfig
+from veridical_lab.probes.training import train_probe
 
 FAST = ProbeOptions("linear", learning_rates=(0.1, 0.03), batch_sizes=(16,), max_epochs=25)
-
-
-# --- labels -----------------------------------------------------------------------------------------------------------
 
 
 def marked(text: str, *spans: Span, **fields: object) -> Example:
@@ -145,9 +136,6 @@ def test_what_cannot_be_read_is_left_out_and_told(model: LocalModel) -> None:
     assert "the model reads 256 at once" in encoded.skipped[0]
     with pytest.raises(InputError, match="none of 1 examples can be read"):
         encode_examples(model, [example(0, text="")])
-
-
-# --- training ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["linear", "pooling", "mlp"])

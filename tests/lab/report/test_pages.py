@@ -24,7 +24,6 @@ ROWS = Path(__file__).parents[3] / "benchmarks" / "rows" / "baselines-fitted.jso
 
 
 def results() -> str:
-    pytest.importorskip("matplotlib")
     rows = read_result_rows([ROWS])
     return render_results([row for row in rows if row.data == rows[0].data], title=HOSTILE)
 
@@ -64,7 +63,6 @@ def test_the_result_page_has_every_line_and_plots_that_are_pictures() -> None:
 
 
 def test_a_plot_has_a_point_for_each_detector_on_each_data_set() -> None:
-    pytest.importorskip("matplotlib")
     (row, *_) = [
         row for row in read_result_rows([ROWS]) if row.group is None and row.metrics["roc_auc"].value is not None
     ]

@@ -1,31 +1,24 @@
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from veridical.inference.local_model import LocalModel
+from veridical.inference.template import get_template, render
+from veridical.io.serialization import encode as to_json
+from veridical.models.load import load
 from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.types import Case, Example, Judgement, Source, Span, Thresholds, Turn, Verdict
-
-os.environ["HF_HUB_OFFLINE"] = "1"
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from veridical.inference.local_model import LocalModel  # noqa: E402
-from veridical.inference.template import get_template, render  # noqa: E402
-from veridical.io.serialization import encode as to_json  # noqa: E402
-from veridical.models.load import load  # noqa: E402
-from veridical_lab.models.encode import encode  # noqa: E402
-from veridical_lab.models.testing import tiny  # noqa: E402
-from veridical_lab.tasks.grounded import TASKS, UNLABELLED, Writing, find_task, inputs_of, label_responses, write  # noqa: E402
-from veridical_lab.tasks.responses import append_responses, kept_responses  # noqa: E402
+from veridical_lab.models.encode import encode
+from veridical_lab.models.testing import tiny
+from veridical_lab.tasks.grounded import TASKS, UNLABELLED, Writing, find_task, inputs_of, label_responses, write
+from veridical_lab.tasks.responses import append_responses, kept_responses
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LocalModel:
-    torch.set_num_threads(1)
     folder = tiny("llama", tmp_path_factory.mktemp("llama"), max_position_embeddings=2048)
     return load(folder, dtype="fp32", device="cpu")
 
@@ -39,9 +32,6 @@ def example(i: int, response: str = "It is grey.") -> Example:
 
 def examples(count: int) -> list[Example]:
     return [example(i) for i in range(count)]
-
-
-# --- what a task is ---------------------------------------------------------------------------------------------------
 
 
 def test_every_task_has_a_template_that_a_probe_can_be_trained_with() -> None:
@@ -66,9 +56,6 @@ def test_every_task_has_a_template_that_a_probe_can_be_trained_with() -> None:
 )
 def test_where_a_response_ends(task: str, text: str, response: str, ends: bool) -> None:
     assert (TASKS[task].cut(text), TASKS[task].ends(text)) == (response, ends)
-
-
-# --- inputs -----------------------------------------------------------------------------------------------------------
 
 
 def test_inputs_are_the_different_prompts_without_what_was_said_of_the_old_response() -> None:
@@ -98,9 +85,6 @@ def test_inputs_that_cannot_be() -> None:
         inputs_of([Example(Case("1", "x"), Judgement("1", "h", 0.0))], "tldr")
     with pytest.raises(UnknownNameError, match="template"):
         inputs_of(examples(3), "nothing")
-
-
-# --- writing ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -154,9 +138,6 @@ def test_a_source_that_does_not_fit_is_passed_over_or_shortened_in_the_case_too(
     assert [s.text for s in fits.case.sources] == [s.text for s in example(1).case.sources]
 
 
-# --- labels -----------------------------------------------------------------------------------------------------------
-
-
 class Fixed:
     """A detector that marks the first word, with a score of 0.6, and gives a weak one on the second."""
 
@@ -177,8 +158,6 @@ def test_labels_are_the_detectors_and_say_so() -> None:
     (clean,) = label_responses([example(1)], Fixed(), Thresholds.same(0.7))  # type: ignore[arg-type]
     assert (clean.gold.hallucination, clean.gold.verdicts) == (0.0, ())
 
-
-# --- responses kept in a file -----------------------------------------------------------------------------------------
 
 GROUP = {"task": "t"}
 

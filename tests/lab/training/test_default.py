@@ -11,22 +11,19 @@ import numpy as np
 import pytest
 
 from tests.lab.detectors.feature_examples import examples
+from veridical.detectors.default.detector import Default
+from veridical.detectors.default.regressions import COLUMNS
+from veridical.detectors.tokens.artifact import load_tokens
+from veridical.records.errors import InputError
 from veridical.records.types import Case, Example, Judgement, Level, Outcome, Source
-
-torch = pytest.importorskip("torch")
-
-from veridical.detectors.default.detector import Default  # noqa: E402
-from veridical.detectors.default.regressions import COLUMNS  # noqa: E402
-from veridical.detectors.tokens.artifact import load_tokens  # noqa: E402
-from veridical.records.errors import InputError  # noqa: E402
-from veridical.workflows.checking import check_cases  # noqa: E402
-from veridical_lab.adapt.adapting import Adapting, further_trained  # noqa: E402
-from veridical_lab.models.testing import tiny  # noqa: E402
-from veridical_lab.training import default  # noqa: E402
-from veridical_lab.training.checkpoint import TrainingStopped  # noqa: E402
-from veridical_lab.training.default import DefaultTraining, train_default  # noqa: E402
-from veridical_lab.training.default_data import _without_questions, part_of  # noqa: E402
-from veridical_lab.training.default_levels import LevelRows, fit_levels, fit_short_answers  # noqa: E402
+from veridical.workflows.checking import check_cases
+from veridical_lab.adapt.adapting import Adapting, further_trained
+from veridical_lab.models.testing import tiny
+from veridical_lab.training import default
+from veridical_lab.training.checkpoint import TrainingStopped
+from veridical_lab.training.default import DefaultTraining, train_default
+from veridical_lab.training.default_data import _without_questions, part_of
+from veridical_lab.training.default_levels import LevelRows, fit_levels, fit_short_answers
 
 CASE = Case("1", "The bridge was opened in 1983.", (Source("s", "The bridge over the Elbe was opened in 1893."),))
 
@@ -54,7 +51,6 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_training_that_was_stopped_goes_on_and_makes_a_detector(small_parts: None, tmp_path: Path) -> None:
-    torch.set_num_threads(1)
     options = DefaultTraining(layers=1, max_tokens=96, batch_tokens=256, tokens=256 * 9, bf16=False)
     encoder, out = tiny("bert", tmp_path / "encoder"), tmp_path / "out"
     asked = iter([False, True])

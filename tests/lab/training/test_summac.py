@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from tests.lab.detectors.feature_examples import examples
 from veridical.cli import main
@@ -28,8 +27,6 @@ NLI = {0: "entailment", 1: "neutral", 2: "contradiction"}
 
 
 def test_a_layer_is_trained_and_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("sklearn")
-    torch.set_num_threads(1)
     nli = tiny("bert", tmp_path / "nli", head="SequenceClassification", id2label=NLI)
     data, out = tmp_path / "d.jsonl", tmp_path / "summac"
     labelled = examples(80)
@@ -68,7 +65,6 @@ def test_a_layer_is_trained_and_used(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_a_layer_on_a_classifier_of_train_tokens(tmp_path: Path) -> None:
     """Any folder that `entailment:FOLDER` reads can be the model of the layer, also one that `train tokens` wrote."""
-    pytest.importorskip("sklearn")
     data, out = tmp_path / "d.jsonl", tmp_path / "summac"
     data.write_text("".join(encode(example) + "\n" for example in examples(80)), "utf-8")
     for name, seed in (("classifier", 0), ("other", 1)):

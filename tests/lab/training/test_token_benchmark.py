@@ -209,7 +209,6 @@ def test_the_context_of_a_phrase_can_be_cut(folder: Path) -> None:
 
 def test_context_lengths_are_plotted(folder: Path, tmp_path: Path) -> None:
     """Every row of `bench tokens` has a group, and Figure 6 is a line by the length of the context."""
-    pytest.importorskip("matplotlib")
     rows = tmp_path / "rows.jsonl"
     settings = "offline@2,offline@8,offline,online@2,online"
     arguments = ["bench", "tokens", f"hades:{folder}", "--method", "features:lr,paper=yes", "--setting", settings]
