@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from tests.lab.guard_model import RACE, RIGHT, RIGHT_SIGNS, SIGNS, WRONG, WRONG_SIGNS, train
 from tests.lab.probes.samples import examples
@@ -802,10 +804,6 @@ def test_json_and_back(mended: Guarded) -> None:
 
 
 def test_in_a_terminal(mended: Guarded) -> None:
-    from io import StringIO
-
-    from rich.console import Console
-
     def shown(result: Guarded) -> str:
         out = StringIO()
         print_guarded([result], Console(file=out, width=100, color_system=None, markup=False))

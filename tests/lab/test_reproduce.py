@@ -10,7 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
+import veridical.cli as cli
 from tests.lab.training.hades_files import write_hades
 from veridical.cli import main
 from veridical.records.errors import InputError, UnknownNameError
@@ -43,10 +45,6 @@ def test_every_table_of_a_paper_is_planned(paper: str) -> None:
 @pytest.mark.parametrize(("paper", "exhibit"), EXHIBITS, ids=lambda value: getattr(value, "name", value))
 def test_an_exhibit_can_be_made(paper: str, exhibit: Exhibit, tmp_path: Path) -> None:
     """Commands have only options that exist, each placeholder is filled, and something comes of it."""
-    from typer.main import get_command
-
-    import veridical.cli as cli
-
     group = get_command(cli.app)
     for version in exhibit.versions.values():
         assert version.cells or version.examples or version.plot

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from veridical.metrics.tokens import white_space_tokens
+from veridical.records.decide import merge
 from veridical.records.errors import UnknownNameError
 from veridical.records.types import Case, Example, Judgement, Omission, Source, SourceSpan, Span, Verdict
 from veridical_lab.bench.compare import DEFAULT_METRICS, DetectorComparison, compare_detectors, compare_pair, correct
@@ -85,8 +86,6 @@ def test_the_permutation_test_of_span_f1_is_exact_for_few_cases() -> None:
         return f1_sp(*([[joined(spans) for spans in side] for side in (gold, marked)]))
 
     def joined(spans: list[Span]) -> list[Span]:
-        from veridical.records.decide import merge
-
         return merge(TEXT, spans)
 
     a, b = judgements["good"], judgements["poor"]

@@ -14,6 +14,8 @@ from tests.docs_generated import ROOT
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import llm_faithfulness
 
+from veridical.records.types import Case, Example, Judgement
+
 
 def line(document: str, wrong: bool, score: float | None, seconds: float = 1.0) -> dict[str, object]:
     flagged = None if score is None else score > 0.5
@@ -55,8 +57,6 @@ def test_the_table_has_the_last_row_of_each_tool(tmp_path: Path) -> None:
 
 
 def test_each_question_gets_a_right_and_a_wrong_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    from veridical.records.types import Case, Example, Judgement
-
     def read(name: str) -> list[Example]:
         versions = [(q, v) for q in range(20) for v in ("right", "wrong")]
         return [

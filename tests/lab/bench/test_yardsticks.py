@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import veridical
+from tests.lab.files import saved
 from veridical.cli import main
 from veridical.datasets import load_reader
-from veridical.io.serialization import encode
 from veridical.metrics.measure import Measured
 from veridical.records.types import Case, Example, Judgement, Outcome, Source
 from veridical_lab.bench.evaluation import evaluate
@@ -29,11 +29,6 @@ def example(document: int, wrong: bool, response: str, **groups: str) -> Example
         (Source("1", f"Text {document}: the old heavy oak door is red."),),
     )
     return Example(case, Judgement(case.id, "human:a", float(wrong)), str(document), tuple(sorted(groups.items())))
-
-
-def saved(path: Path, examples: list[Example]) -> str:
-    path.write_text("".join(encode(e) + "\n" for e in examples))
-    return f"jsonl:{path}"
 
 
 @pytest.fixture

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.lab.files import saved
 from tests.lab.probes.samples import examples
-from veridical.io.serialization import encode
+from veridical.models import load as loading
+from veridical.models.load import load
+from veridical_lab.models.testing import tiny
+from veridical_lab.probes.options import ProbeOptions, TrainingConfig
+from veridical_lab.probes.training import train_probe
 
 Command = Callable[..., tuple[int, str, str]]
 FAST = ("--kind", "linear", "--epochs", "2", "--learning-rate", "0.1", "--resamples", "10", "--objective", "response")
@@ -18,16 +24,12 @@ FAST = ("--kind", "linear", "--epochs", "2", "--learning-rate", "0.1", "--resamp
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    from veridical_lab.models.testing import tiny
-
     return str(tiny("llama", tmp_path_factory.mktemp("llama")))
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("data") / "cases.jsonl"
-    path.write_text("".join(encode(e) + "\n" for e in examples(90)), "utf-8")
-    return f"jsonl:{path}"
+    return saved(tmp_path_factory.mktemp("data") / "cases.jsonl", examples(90))
 
 
 def test_layers(command: Command, model: str, data: str, tmp_path: Path) -> None:
@@ -55,18 +57,14 @@ def test_others(
     command: Command, model: str, data: str, tmp_path: Path, arguments: tuple[str, ...], shown: str
 ) -> None:
     if "system" in arguments:
-        path = tmp_path / "grouped.jsonl"
         made = (replace(e, group=(("system", f"system {'ab'[i % 2]}"),)) for i, e in enumerate(examples(90)))
-        path.write_text("".join(encode(e) + "\n" for e in made), "utf-8")
-        data = f"jsonl:{path}"
+        data = saved(tmp_path / "grouped.jsonl", made)
     code, text, _ = command("analyse", arguments[0], data, "--model", model, *FAST, *arguments[1:])
     assert code == 0
     assert shown in text
 
 
 def test_transfer_and_size(command: Command, model: str, data: str, tmp_path: Path) -> None:
-    from veridical_lab.models.testing import tiny
-
     two = ("transfer", f"one={data}", f"two={data}", "--mix", "one+two", "--model", model)
     code, text, _ = command("analyse", *two, *FAST)
     assert code == 0
@@ -80,11 +78,6 @@ def test_transfer_and_size(command: Command, model: str, data: str, tmp_path: Pa
 def test_size_holds_one_model_at_a_time(
     command: Command, model: str, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import weakref
-
-    from veridical.models import load as loading
-    from veridical_lab.models.testing import tiny
-
     models: list[weakref.ref[object]] = []
     alive: list[int] = []
     read = loading._load
@@ -132,10 +125,6 @@ def test_one_line_of_refusal(command: Command, model: str, data: str, arguments:
 
 @pytest.fixture(scope="module")
 def probe(model: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from veridical.models.load import load
-    from veridical_lab.probes.options import ProbeOptions, TrainingConfig
-    from veridical_lab.probes.training import train_probe
-
     folder = tmp_path_factory.mktemp("probe")
     options = ProbeOptions("linear", learning_rates=(0.1,), batch_sizes=(16,), max_epochs=5)
     train_probe(load(model, dtype="fp32"), examples(60), TrainingConfig(options, template="tldr"), out=folder)
@@ -163,7 +152,7 @@ def test_map(command: Command, probe: Path, texts: tuple[str, str], tmp_path: Pa
 
 def test_map_of_one_of_several_cases(command: Command, probe: Path, tmp_path: Path) -> None:
     path = tmp_path / "cases.jsonl"
-    path.write_text("".join(encode(example.case) + "\n" for example in examples(3)), "utf-8")
+    saved(path, [example.case for example in examples(3)])
     code, text, _ = command("analyse", "map", f"probe:{probe}", str(path), "--case", "c1", "--objective", "response")
     assert code == 0
     assert text.count("response-level scores") == 1
@@ -182,7 +171,7 @@ def test_map_of_one_of_several_cases(command: Command, probe: Path, tmp_path: Pa
 )
 def test_refusals_of_map(command: Command, probe: Path, tmp_path: Path, arguments: tuple[str, ...], line: str) -> None:
     path = tmp_path / "cases.jsonl"
-    path.write_text("".join(encode(example.case) + "\n" for example in examples(3)), "utf-8")
+    saved(path, [example.case for example in examples(3)])
     code, text, said = command("analyse", "map", f"probe:{probe}", str(path), *arguments)
     assert (code, text) == (2, "")
     assert line in said.splitlines()[-1]

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from veridical_lab.models.testing import tiny
+
 Command = Callable[..., tuple[int, str, str]]
 Salience = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    from veridical_lab.models.testing import tiny
-
     return f"{tiny('llama', tmp_path_factory.mktemp('model'))},dtype=fp32"
 
 

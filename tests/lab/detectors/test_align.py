@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
 
 from veridical.detectors import load_detector
 from veridical.inference.local_model import LocalModel
@@ -256,8 +257,6 @@ def test_what_cannot_encode_is_refused(folder: Path, tmp_path: Path) -> None:
 
 
 def test_numbers_that_are_not_finite_are_not_judged(folder: Path, tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
     broken = tiny("bert", tmp_path / "nan")
     weights = load_file(broken / "model.safetensors")
     name = next(n for n in weights if "layer.1.output.dense.weight" in n)

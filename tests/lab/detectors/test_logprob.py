@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import veridical_lab.models.encode as module
 from veridical.detectors import load_detector
 from veridical.models.load import load
 from veridical.records.errors import InputError, UnknownNameError
@@ -118,8 +119,6 @@ def test_what_failed_is_not_judged(folder: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_first_token_that_nothing_predicts_is_not_judged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import veridical_lab.models.encode as module
-
     monkeypatch.setattr(module, "special_tokens", lambda model: module.SpecialTokens((), ()))
     case = Case("1", "The cat sat.")
     (judgement,) = Logprob(folder, dtype="fp32", template="plain").judge([case])

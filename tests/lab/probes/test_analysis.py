@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from tests.lab.files import saved
 from tests.lab.probes.samples import example, examples
 from veridical.inference.local_model import LocalModel
-from veridical.io.serialization import encode
 from veridical.models.load import load
 from veridical.records.errors import DataError, InputError
 from veridical.records.spans import Span
@@ -35,6 +35,7 @@ from veridical_lab.probes.analysis.error_types import error_types_of, with_error
 from veridical_lab.probes.analysis.results import ProbeFinding, encode_records, read_records
 from veridical_lab.probes.labelled_sequences import EncodedExamples, labels_of
 from veridical_lab.probes.options import ProbeConfig, ProbeOptions
+from veridical_lab.report.analysis_plots import analysis_plots
 from veridical_lab.report.analysis_tables import analysis_tables
 
 FAST = ProbeOptions("linear", learning_rates=(0.1,), batch_sizes=(16,), patience=4, max_epochs=25)
@@ -44,14 +45,9 @@ COUNT = 140
 Strength = Callable[[str, int], float]  # of the signal, by data set and sublayer
 
 
-def written(path: Path, made: list[Example]) -> str:
-    path.write_text("".join(encode(e) + "\n" for e in made), "utf-8")
-    return f"jsonl:{path}"
-
-
 @pytest.fixture
 def spec(tmp_path: Path) -> str:
-    return written(tmp_path / "data.jsonl", examples(COUNT))
+    return saved(tmp_path / "data.jsonl", examples(COUNT))
 
 
 def plant(
@@ -167,7 +163,7 @@ def test_what_cannot_be_read_is_not_clean(model: LocalModel, tmp_path: Path, mon
     plant(monkeypatch, only_in(1))
     said: list[str] = []
     config = replace(CONFIG, objectives=("response",), progress=said.append)
-    found = analyse_layers(model, written(tmp_path / "a.jsonl", [*examples(COUNT), *long]), config)
+    found = analyse_layers(model, saved(tmp_path / "a.jsonl", [*examples(COUNT), *long]), config)
     row = found.findings[0].row
     assert row.not_judged > 0
     assert row.metrics["f1"].n == row.n - row.not_judged
@@ -200,7 +196,7 @@ def test_the_kind_that_shows_is_found(model: LocalModel, tmp_path: Path, monkeyp
     extrinsic = lambda e: any((v.label or "").startswith("Ext") for v in e.gold.verdicts)  # noqa: E731
     plant(monkeypatch, only_in(2), extrinsic)
     found = analyse_error_types(
-        model, written(tmp_path / "a.jsonl", kinded()), CONFIG, merge={"ext": "extrinsic", "int": "INTRINSIC"}
+        model, saved(tmp_path / "a.jsonl", kinded()), CONFIG, merge={"ext": "extrinsic", "int": "INTRINSIC"}
     )
     assert figure(found, "roc_auc", kind="ext", sublayer=2) > 0.95
     assert abs(figure(found, "roc_auc", kind="int", sublayer=2) - 0.5) < 0.35
@@ -217,10 +213,10 @@ def test_groups_take_the_place_of_labels(model: LocalModel, tmp_path: Path, monk
     plant(monkeypatch, only_in(2))
     data = [replace(e, group=(("system", "ab"[i % 2]),)) for i, e in enumerate(examples(COUNT))]
     found = analyse_error_types(
-        model, written(tmp_path / "a.jsonl", data), replace(CONFIG, objectives=("response",)), by="system"
+        model, saved(tmp_path / "a.jsonl", data), replace(CONFIG, objectives=("response",)), by="system"
     )
     assert {f.row.group for f in found.findings} == {"system=a", "system=b"}
-    whole = analyse_layers(model, written(tmp_path / "a.jsonl", data), replace(CONFIG, objectives=("response",)))
+    whole = analyse_layers(model, saved(tmp_path / "a.jsonl", data), replace(CONFIG, objectives=("response",)))
     assert sum(f.row.n for f in found.findings if f.at["view"] == "flag all") == whole.findings[0].row.n
 
 
@@ -256,8 +252,8 @@ def test_kinds() -> None:
 def two(tmp_path: Path) -> dict[str, str]:
     other = [replace(e, document=f"o{e.document}") for e in examples(COUNT + 20)]
     return {
-        "organic": written(tmp_path / "a.jsonl", examples(COUNT)),
-        "synthetic": written(tmp_path / "b.jsonl", other),
+        "organic": saved(tmp_path / "a.jsonl", examples(COUNT)),
+        "synthetic": saved(tmp_path / "b.jsonl", other),
     }
 
 
@@ -309,7 +305,7 @@ def test_a_set_without_spans_is_left_out_of_span_figures(
     model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bare = [replace(e, gold=replace(e.gold, verdicts=())) for e in examples(COUNT)]
-    specs = {**two(tmp_path), "whole": written(tmp_path / "c.jsonl", bare)}
+    specs = {**two(tmp_path), "whole": saved(tmp_path / "c.jsonl", bare)}
     plant(monkeypatch, only_in(1))
     said: list[str] = []
     found = analyse_transfer(model, specs, replace(CONFIG, progress=said.append))
@@ -368,7 +364,7 @@ def test_context(model: LocalModel, spec: str) -> None:
 def test_a_store_is_found_by_the_next_analysis(
     model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = written(tmp_path / "a.jsonl", kinded())
+    spec = saved(tmp_path / "a.jsonl", kinded())
     config = replace(CONFIG, objectives=("response",), options=replace(FAST, max_epochs=3))
     held = analyse_layers(model, spec, config)
     stored = analyse_layers(model, spec, replace(config, store=tmp_path / "states"))
@@ -405,21 +401,21 @@ def test_a_sample_is_divided_like_the_whole(model: LocalModel, spec: str) -> Non
 def test_labels_of_one_class(model: LocalModel, tmp_path: Path) -> None:
     clean = [replace(e, gold=Judgement(e.case.id, "human", 0.0)) for e in examples(60)]
     with pytest.raises(InputError, match=r"no responses of jsonl:a\.jsonl are labelled as hallucinated"):
-        analyse_layers(model, written(tmp_path / "a.jsonl", clean), CONFIG)
+        analyse_layers(model, saved(tmp_path / "a.jsonl", clean), CONFIG)
     wrong = [replace(e, gold=Judgement(e.case.id, "human", 1.0)) for e in examples(60)]
     with pytest.raises(InputError, match="only hallucinated ones by response"):
-        analyse_layers(model, written(tmp_path / "b.jsonl", wrong), CONFIG)
+        analyse_layers(model, saved(tmp_path / "b.jsonl", wrong), CONFIG)
 
 
 def test_too_few_documents(model: LocalModel, tmp_path: Path) -> None:
     few = [replace(e, document="one") for e in examples(60)]
     with pytest.raises(InputError, match=r"1 documents in jsonl:a\.jsonl are too few"):
-        analyse_layers(model, written(tmp_path / "a.jsonl", few), CONFIG)
+        analyse_layers(model, saved(tmp_path / "a.jsonl", few), CONFIG)
 
 
 def test_no_spans_for_span_figures(model: LocalModel, tmp_path: Path) -> None:
     bare = [replace(e, gold=replace(e.gold, verdicts=())) for e in examples(60)]
-    spec = written(tmp_path / "a.jsonl", bare)
+    spec = saved(tmp_path / "a.jsonl", bare)
     with pytest.raises(InputError, match=r"no spans of jsonl:a\.jsonl are labelled"):
         analyse_layers(model, spec, replace(CONFIG, objectives=("token",)))
     assert {f.at["objective"] for f in analyse_layers(model, spec, CONFIG).findings} == {"response"}
@@ -458,10 +454,8 @@ def test_records_come_back(model: LocalModel, spec: str, tmp_path: Path, monkeyp
 
 
 def test_tables_and_pictures(model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from veridical_lab.report.analysis_plots import analysis_plots
-
     plant(monkeypatch, only_in(1))
-    spec = written(tmp_path / "kinds.jsonl", kinded())
+    spec = saved(tmp_path / "kinds.jsonl", kinded())
     config = replace(CONFIG, objectives=("response",), resamples=10, options=replace(FAST, max_epochs=3))
     made = [
         analyse_layers(model, spec, config),

@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from tests.lab.files import saved
 from tests.lab.probes.samples import example, examples
 from veridical.datasets.split import split_by_document
 from veridical.detectors import load_detector
 from veridical.inference.local_model import LocalModel
 from veridical.inference.tokenization import joined_tokens
-from veridical.io.serialization import encode
 from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Source, Verdict
 from veridical.text.segment import words
+from veridical_lab.cli.train import train_app
 from veridical_lab.datasets.consensus import majority
 from veridical_lab.detectors.local.probe import Probe
 from veridical_lab.metrics.registry import METRICS
@@ -306,11 +307,8 @@ def test_labels_of_one_class(model: LocalModel) -> None:
 
 
 def test_the_command(folder: Path, tmp_path: Path) -> None:
-    from veridical_lab.cli.train import train_app
-
-    data = tmp_path / "data.jsonl"
-    data.write_text("".join(encode(e) + "\n" for e in examples()))
-    arguments = ["probe", f"jsonl:{data}", "--model", str(folder), "--out", str(tmp_path / "out"), "--kind", "linear"]
+    data = saved(tmp_path / "data.jsonl", examples())
+    arguments = ["probe", data, "--model", str(folder), "--out", str(tmp_path / "out"), "--kind", "linear"]
     arguments += ["--learning-rate", "0.1", "--batch-size", "16", "--epochs", "5", "--template", "tldr"]
     result = CliRunner().invoke(train_app, [*arguments, "--dtype", "fp32", "--objective", "token"])
     assert result.exit_code == 0, result.output

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from tests.lab.probes.samples import examples
 from veridical.models.load import load
@@ -86,8 +87,6 @@ def test_what_has_no_map(probe: Probe) -> None:
 
 @pytest.mark.parametrize("width", [50, 400])
 def test_in_a_terminal(probe: Probe, width: int) -> None:
-    from rich.console import Console
-
     found = map_response(probe, CASE, marked=[DOGS])
     out = io.StringIO()
     print_response_map(found, Console(file=out, width=width, color_system=None))

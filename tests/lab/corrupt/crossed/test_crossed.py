@@ -11,6 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GroupKFold, cross_val_predict
 
 from tests.lab.corrupt.crossed.texts import PARSES, TEXTS
 from veridical.records.errors import InputError, UnknownNameError
@@ -200,11 +204,6 @@ def test_bad_names() -> None:
 
 def test_words_alone_tell_nothing(examples: list[Example]) -> None:
     """Fit a bag of words, with and without the overlap with the source, on four fifths of the documents."""
-    from sklearn.feature_extraction.text import CountVectorizer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.metrics import roc_auc_score
-    from sklearn.model_selection import GroupKFold, cross_val_predict
-
     statements = [example.case.response for example in examples]
     said = [set(statement.lower().strip(".").split()) for statement in statements]
     known = [set(example.case.sources[0].text.lower().replace(".", "").split()) for example in examples]
