@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.lab.cli.conftest import Command
 from tests.lab.files import saved
 from tests.lab.probes.samples import examples
 from veridical.models import load as loading
@@ -18,7 +18,6 @@ from veridical_lab.models.testing import tiny
 from veridical_lab.probes.options import ProbeOptions, TrainingConfig
 from veridical_lab.probes.training import train_probe
 
-Command = Callable[..., tuple[int, str, str]]
 FAST = ("--kind", "linear", "--epochs", "2", "--learning-rate", "0.1", "--resamples", "10", "--objective", "response")
 
 
@@ -102,7 +101,7 @@ def test_size_holds_one_model_at_a_time(
         (("layers", "{data}", "--template", "zzz"), "unknown template 'zzz'"),
         (("layers", "{data}", "--learning-rate", "a"), "--learning-rate is 'a'"),
         (("layers", "{data}", "--batch-size", "1.5"), "--batch-size is '1.5'"),
-        (("layers", "{data}", "--sample", "3"), "are too few"),
+        (("layers", "{data}", "--sample", "3"), "documents in jsonl:cases.jsonl are too few"),
         (("layers", "zzz:nowhere"), "unknown data set 'zzz'"),
         (("labels", "{data}"), "no error in the data is labelled by type"),
         (("labels", "{data}", "--merge", "intrinsic"), "--merge is 'intrinsic'"),

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.lab.cli.conftest import Command
 from tests.lab.detectors.feature_examples import examples, phrases
 from tests.lab.files import saved
 from tests.lab.training.hades_files import write_hades
 from veridical.io.serialization import decode
 from veridical_lab.detectors.features.statistics import WordStatistics
 from veridical_lab.models.testing import tiny
-
-Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(autouse=True)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.lab.cli.conftest import Command
 from tests.lab.guard_model import RACE, RIGHT, WRONG, train
 from veridical.io.serialization import decode, encode
 from veridical.records.types import Outcome
 from veridical_lab.cli.guard import SamplingOptions
 
-Command = Callable[..., tuple[int, str, str]]
 MENDED = "backtracked at character 0: 'Peter' 1.00\n"
 
 

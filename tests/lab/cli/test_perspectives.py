@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.lab.cli.conftest import Command
 from tests.lab.corrupt.test_arguments import TOPICS
 from veridical.datasets import read
 from veridical.io.serialization import decode
@@ -15,7 +15,6 @@ from veridical_lab.bench.compare import read_comparisons
 from veridical_lab.bench.results import read_result_rows
 from veridical_lab.models.testing import tiny
 
-Command = Callable[..., tuple[int, str, str]]
 ASK = ("answer", "Should cars be banned?", "--kb", "cars.kb", "-m", "scripted:model.json", "--arguments", "2")
 OVERLAP = (*ASK, "-d", "overlap")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.cli.conftest import Command
 from veridical_lab.models.testing import tiny
 
-Command = Callable[..., tuple[int, str, str]]
 Salience = Callable[..., tuple[int, str]]
 
 

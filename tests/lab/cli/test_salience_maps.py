@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.lab.cli.conftest import Command
 from veridical.records.types import Case, Source
 from veridical.workflows.checking import Maps, check_cases
 from veridical_lab.detectors.local.salience import Salience
 from veridical_lab.models.testing import tiny
-
-Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")

@@ -164,9 +164,7 @@ def test_gold_that_marks_nothing_in_a_hallucinated_response_does_not_say_where()
 
 
 def test_response_labels_and_scores():
-    def pair(gold: Example, found: Judgement):
-        return records.response_pair(gold, found)
-
+    pair = records.response_pair
     assert pair(example(hallucination=0.5), judgement(hallucination=0.2)) == (True, 0.2)
     assert pair(example(("Rome", 0.4), hallucination=0.9), judgement(hallucination=0.2)) == (True, 0.2)
     assert pair(example(("Rome", 0.4), ("3", 0.6)), judgement(hallucination=0.2)) == (True, 0.2)

@@ -245,8 +245,6 @@ def test_kinds() -> None:
         error_types_of(data, {"a": "zzz"})
     with pytest.raises(InputError, match=r"no group 'zzz' in the data \(there are: word\)"):
         error_types_of(data, {}, "zzz")
-    with pytest.raises(InputError, match="no error in the data is labelled by type"):
-        error_types_of(examples(5), {})
 
 
 def two(tmp_path: Path) -> dict[str, str]:
@@ -325,8 +323,7 @@ def test_size(folder: Path, model: LocalModel, spec: str, tmp_path: Path, monkey
     assert {p.at["model"] for p in found.peaks if p.metric == "f1"} == set(weights)
     test, _ = found.comparisons
     assert [c.metric for c in found.comparisons] == ["f1", "roc_auc"]
-    assert test.p == 1.0
-    assert test.p_bonferroni == 1.0
+    assert (test.p, test.p_bonferroni) == (1.0, 1.0)
     with pytest.raises(InputError, match="one model is named"):
         analyse_model_size([model], spec, replace(CONFIG, objectives=("response",)))
 
@@ -407,12 +404,6 @@ def test_labels_of_one_class(model: LocalModel, tmp_path: Path) -> None:
         analyse_layers(model, saved(tmp_path / "b.jsonl", wrong), CONFIG)
 
 
-def test_too_few_documents(model: LocalModel, tmp_path: Path) -> None:
-    few = [replace(e, document="one") for e in examples(60)]
-    with pytest.raises(InputError, match=r"1 documents in jsonl:a\.jsonl are too few"):
-        analyse_layers(model, saved(tmp_path / "a.jsonl", few), CONFIG)
-
-
 def test_no_spans_for_span_figures(model: LocalModel, tmp_path: Path) -> None:
     bare = [replace(e, gold=replace(e.gold, verdicts=())) for e in examples(60)]
     spec = saved(tmp_path / "a.jsonl", bare)
@@ -421,21 +412,12 @@ def test_no_spans_for_span_figures(model: LocalModel, tmp_path: Path) -> None:
     assert {f.at["objective"] for f in analyse_layers(model, spec, CONFIG).findings} == {"response"}
 
 
-def test_transfer_needs_two(model: LocalModel, spec: str) -> None:
-    with pytest.raises(InputError, match="1 data set is named"):
-        analyse_transfer(model, {"a": spec}, CONFIG)
-    for mix in ("a+c", "a", "a+a"):
-        with pytest.raises(InputError, match="does not name data sets"):
-            analyse_transfer(model, {"a": spec, "b": spec}, CONFIG, mixtures=[mix])
-
-
-def test_plans() -> None:
+def test_plans(model: LocalModel, spec: str) -> None:
     with pytest.raises(InputError, match="no objective"):
         AnalysisConfig(objectives=())
-    with pytest.raises(InputError, match="unknown objective 'span'"):
-        AnalysisConfig(objectives=("span",))
-    with pytest.raises(InputError, match="template"):
-        AnalysisConfig(template="zzz")
+    for mix in ("a+c", "a+a"):
+        with pytest.raises(InputError, match="does not name data sets"):
+            analyse_transfer(model, {"a": spec, "b": spec}, CONFIG, mixtures=[mix])
 
 
 def test_records_come_back(model: LocalModel, spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
