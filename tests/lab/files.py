@@ -1,7 +1,5 @@
 """Records in a file, as commands and benchmarks read them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

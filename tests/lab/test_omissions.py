@@ -1,7 +1,5 @@
 """What is left out is put in, where it belongs, and only where the text gets better."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

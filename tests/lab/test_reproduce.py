@@ -1,7 +1,5 @@
 """The papers again: every plan can be read and run, figures stand beside the papers', and a stopped run goes on."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

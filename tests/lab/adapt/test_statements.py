@@ -1,7 +1,5 @@
 """Statements that a chat model writes: what is kept, and what is dropped and counted."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One round trip through a Label Studio server: push, annotate over its API, pull, compare every span."""
 
-from __future__ import annotations
-
 from veridical.records.types import Case, Example, Judgement, Omission, Source, Span, Verdict
 from veridical_lab.annotate.consensus import agree
 from veridical_lab.annotate.items import items_of, with_label

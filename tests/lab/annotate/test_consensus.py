@@ -1,7 +1,5 @@
 """Consensus, agreement, and the quality of annotators."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

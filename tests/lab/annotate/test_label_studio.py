@@ -1,7 +1,5 @@
 """Label Studio's form, its HTTP API on a double, and a real server where one is installed."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """Which items are chosen, and in which shares."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`veridical bench`: rows that can be believed, made again the same, and picked up where a crash left them."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

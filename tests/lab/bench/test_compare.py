@@ -1,7 +1,5 @@
 """Comparisons: which test, on which units, with which correction."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

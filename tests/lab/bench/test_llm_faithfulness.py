@@ -1,7 +1,5 @@
 """The comparison with RAGAS and DeepEval: its figures, and the table in the docs."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Responses flagged as `check` does, groups of one class, foreign passages, words alone, and means over data sets."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import replace
 from io import StringIO

@@ -1,7 +1,5 @@
 """`veridical analyse` writes rows and pictures, prints tables, and refuses what cannot be analysed in one line."""
 
-from __future__ import annotations
-
 import json
 import weakref
 from dataclasses import replace

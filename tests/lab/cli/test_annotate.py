@@ -1,7 +1,5 @@
 """`veridical annotate` from changed texts to a released data set."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`veridical data` on labelled data of our own form."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

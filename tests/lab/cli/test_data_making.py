@@ -1,7 +1,5 @@
 """`veridical data corrupt` and `veridical data generate`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """`train features`, `data statistics`, and what is made with them."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`veridical guard` as a person runs it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`veridical kb`, `answer`, `data corrupt --method arguments` and `bench perspectives` as a person runs them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

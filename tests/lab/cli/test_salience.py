@@ -1,7 +1,5 @@
 """`veridical salience` writes what its file ending says, and nothing where it cannot."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

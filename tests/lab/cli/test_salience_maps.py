@@ -1,7 +1,5 @@
 """`veridical check --html` with a detector that draws: the page holds the maps it judged by, made once."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

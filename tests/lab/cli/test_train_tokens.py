@@ -1,7 +1,5 @@
 """`veridical train tokens` and `veridical export`, from data to a check."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

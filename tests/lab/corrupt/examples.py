@@ -1,7 +1,5 @@
 """What several tests of corruptions ask of an example."""
 
-from __future__ import annotations
-
 from veridical.records.types import Example
 
 

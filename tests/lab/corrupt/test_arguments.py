@@ -1,7 +1,5 @@
 """Composed answers and errors made by removing and adding arguments: the gold is exact, and nothing crosses a split."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Sequence

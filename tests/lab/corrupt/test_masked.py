@@ -1,7 +1,5 @@
 """Masked words: what is masked, gold exact to the character, ranking, and the same result in any batch."""
 
-from __future__ import annotations
-
 import random
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Small files in the publishers' formats, with invented content: what readers are tested on."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A character counts where at least k annotators mark it."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

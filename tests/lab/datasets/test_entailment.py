@@ -1,7 +1,5 @@
 """The sets for training (sentence pairs, statements about tables, data-to-text) in each publisher's format."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Every reader on small files in its publisher's format: what comes out, place by place."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Short answers and their rivals: which wrong answer is chosen, the statements, and documents over all languages."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """The tokens of Mu-SHROOM's language models and the characters of their answers."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tiny classifiers of hallucination and coverage, trained in a moment on errors that show in the words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The baselines say what their names promise, and no more."""
 
-from __future__ import annotations
-
 import pytest
 
 from veridical.detectors import load_detector

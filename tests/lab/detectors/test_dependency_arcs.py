@@ -1,7 +1,5 @@
 """Dependency arcs, with a parser of one rule (each word hangs on the next) and, where it is at hand, spaCy's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """From gradients to words to scores: the formulas of the paper's appendix C, by hand and on tiny models."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

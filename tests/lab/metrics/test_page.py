@@ -1,7 +1,5 @@
 """The table of docs/metrics.md is made from the catalogue: `python -m tests.lab.metrics.test_page` writes it anew."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The exact permutation test against all 2^n assignments, and against scipy's binomial test."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From records to numbers: what counts, what does not, and every metric through the one form."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Span metrics by hand, by brute force over sets of characters, and the unit arithmetic beneath them."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

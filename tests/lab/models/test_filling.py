@@ -1,7 +1,5 @@
 """Words filled by masked and causal models: what is allowed, how it is chosen, and that batches change nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Salience equals one backward pass a token, captum's input x gradient, and what inseq said; and memory is bounded."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

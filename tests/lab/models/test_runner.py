@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path

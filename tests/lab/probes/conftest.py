@@ -1,7 +1,5 @@
 """The model whose states the tests probe."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Analyses on activations in which a signal is planted: they must find it where it is, and nowhere else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path

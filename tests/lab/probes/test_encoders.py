@@ -1,7 +1,5 @@
 """Probes on encoders: a text read as a whole, so offline only."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

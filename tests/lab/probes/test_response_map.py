@@ -1,7 +1,5 @@
 """The map of one response: each sublayer's score at each token, and its three pictures."""
 
-from __future__ import annotations
-
 import io
 import re
 from xml.etree import ElementTree

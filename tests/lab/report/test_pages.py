@@ -1,7 +1,5 @@
 """Every page allows itself its own style sheet by hash and nothing else, whatever it shows."""
 
-from __future__ import annotations
-
 from base64 import b64decode, b64encode
 from dataclasses import replace
 from hashlib import sha256

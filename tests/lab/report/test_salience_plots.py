@@ -1,7 +1,5 @@
 """Pictures of a salience map hold its words and values, in any script and size, and nothing that acts."""
 
-from __future__ import annotations
-
 import re
 import sys
 import xml.etree.ElementTree as ET

@@ -1,7 +1,5 @@
 """The generator: its format, its prompt, replies that cannot be read, and a guarded local model."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The knowledge base and retrieval from it: what is found, what is refused, and that nothing half-written stays."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path

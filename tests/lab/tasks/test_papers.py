@@ -1,7 +1,5 @@
 """Cited summaries of papers: the prompt, the matrix of generator, critic and judge, and the figures of prevalence."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import islice, pairwise

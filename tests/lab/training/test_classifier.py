@@ -1,7 +1,5 @@
 """Classifiers of hallucination and coverage: what is tuned, that it learns, and that a folder gives the same again."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Contrasts of labelled statements: what is changed, and what the label then is."""
 
-from __future__ import annotations
-
 import random
 
 from veridical.records.spans import Span

@@ -1,7 +1,5 @@
 """The recipe of the default detector: what it is trained on, and the detector that comes of it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Soft prompts that write answers: what is learned, that a folder gives the same again, and who reads it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

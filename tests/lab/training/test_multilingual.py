@@ -1,7 +1,5 @@
 """The recipe of the detector for other languages: its vocabulary, its two tasks, and how it joins the English one."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The layer of SummaC Conv, from labelled data to a detector."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

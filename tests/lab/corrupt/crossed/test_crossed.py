@@ -1,7 +1,5 @@
 """Crossed examples: right labels and marks for every kind, nothing to learn from words alone, other cases per seed."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections import defaultdict
