@@ -133,24 +133,22 @@ def test_an_encoder_decoder_has_no_sublayers(tiny_model: Get) -> None:
         assert result.logprob is None
 
 
-def test_the_head_in_small_pieces(tiny_model: Get, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = tiny_model("llama")
+@pytest.mark.parametrize(
+    ("architecture", "name", "value", "apart"),
+    [("llama", "_HEAD_BYTES", 1, True), ("gemma2", "finished", lambda config, logits: logits, False)],
+    ids=["in small pieces", "whose cap is not known, so that it cannot be run apart"],
+)
+def test_the_head(
+    tiny_model: Get, monkeypatch: pytest.MonkeyPatch, architecture: str, name: str, value: object, apart: bool
+) -> None:
+    model = tiny_model(architecture)
     made = sequences(model)
     whole = list(Runner(model).run(made, ALL))
-    monkeypatch.setattr(module, "_HEAD_BYTES", 1)
-    for one, other in zip(whole, Runner(model).run(made, ALL), strict=True):
-        assert_same(one, other)
-
-
-def test_a_head_that_cannot_be_run_apart(tiny_model: Get, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = tiny_model("gemma2")
-    made = sequences(model)
-    whole = list(Runner(model).run(made, ALL))
-    monkeypatch.setattr(module, "finished", lambda config, logits: logits)  # the cap is not known
+    monkeypatch.setattr(module, name, value)
     runner = Runner(model)
     for one, other in zip(whole, runner.run(made, ALL), strict=True):
         assert_same(one, other)
-    assert runner._split_head is False
+    assert runner._split_head is apart
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gpt2"])
