@@ -150,7 +150,6 @@ def test_what_must_go_wrong_is_mended(model: LocalModel, way: dict[str, Any], de
     # of the names one begins with a bare blank and the other does not: only going back to before it helps
     case, wrong = (SIGNS, WRONG_SIGNS) if way["strategy"] == "suppress" else (RACE, WRONG)
     result = guard(case, detector, model, template="tldr", compare=True, **{"sampling": COOL, **way})
-    assert result.unguarded is not None
     assert result.unguarded.case.response == wrong
     assert (result.judgement.hallucination or 0.0) < result.unguarded.judgement.hallucination
     assert result.interventions
@@ -164,12 +163,10 @@ def test_the_words_that_come_instead(model: LocalModel) -> None:
         assert result.text == RIGHT
         (done,) = result.interventions
         assert (done.rejected, done.score, done.action) in [("Peter", s, "backtracked") for s in (0.9, 1.0)]
-        assert done.span is not None
         assert done.span.of(result.text) == "Marta"
         assert result.outcome is Outcome.CLEAR
         assert result.reason == "the model ended its text"
     result = guard(SIGNS, "overlap", model, template="tldr", sampling=COOL, compare=True)
-    assert result.unguarded is not None
     assert (result.unguarded.case.response, result.text) == (WRONG_SIGNS, RIGHT_SIGNS)
     spans = [done.span for done in result.interventions]
     assert [span.of(result.text) for span in spans if span] == [" Ωμέγα"] * len(spans)
@@ -203,7 +200,6 @@ def test_likelihood_of_what_is_drawn(model: LocalModel) -> None:
         result = guard(
             RACE, "logprob", model, template="tldr", strategy=strategy, sampling=hot, threshold=0.9, compare=True
         )
-        assert result.unguarded is not None
         assert score(result.judgement) < score(result.unguarded.judgement)
         assert all(done.score >= 0.9 for done in result.interventions if done.score)
     free = guard(RACE, "logprob", model, template="tldr", sampling=hot, threshold=0.9)
@@ -280,7 +276,6 @@ def test_no_budget_is_no_guard(model: LocalModel) -> None:
             continue
         result = guard(RACE, Streaming("Peter", "Marta"), model, template="tldr", strategy=strategy, sampling=sampling,
                        budget=TokenBudget(interventions=0), compare=True)  # fmt: skip
-        assert result.unguarded is not None
         assert (result.text, result.judgement) == (result.unguarded.case.response, result.unguarded.judgement)
         assert result.interventions == ()
         assert ("no intervention was left (0)" in result.reason) == (strategy != "rerank")
@@ -395,7 +390,6 @@ STOPPING = [
 def test_the_text_ends_before_a_stop_string(model: LocalModel, way: dict[str, Any]) -> None:
     way = {**way, "sampling": replace(way.get("sampling", COOL), stop=("clean", " Paris"))}
     result = guard(RACE, Words("Marta"), model, template="tldr", compare=True, **way)
-    assert result.unguarded is not None
     assert result.unguarded.case.response == WRONG.partition(" Paris")[0]
     assert result.text in ("", *(text.partition(" Paris")[0] for text in (WRONG, RIGHT)))
     if way["strategy"] != "stop":

@@ -7,6 +7,5 @@ def restored(changed: Example) -> str:
     """The response with each verdict's correction in its place."""
     text = changed.case.response
     for verdict in reversed(changed.gold.verdicts):
-        assert verdict.correction is not None
         text = text[: verdict.span.start] + verdict.correction + text[verdict.span.end :]
     return text

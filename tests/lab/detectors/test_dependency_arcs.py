@@ -115,5 +115,4 @@ def test_a_real_parser() -> None:
     except InputError as error:
         pytest.skip(str(error))
     assert right.hallucination == 0.0
-    assert wrong.hallucination is not None
     assert wrong.hallucination > 0.2

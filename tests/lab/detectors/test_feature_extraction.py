@@ -162,7 +162,6 @@ def test_a_phrase_is_masked_as_a_whole(masked: LocalModel) -> None:
     one = extractor(model=masked, probability="masked", sources=False)
     (found,) = one.extract([CASE], [[span]])
     ((outputs,),) = mask_in_turn(masked, [CASE.response], [[span]])
-    assert outputs is not None
     assert by_name(one.settings.names, found.values[0])["log_probability"] == pytest.approx(outputs.logprob.mean())
 
 

@@ -165,7 +165,6 @@ def test_every_content_word_gets_a_score(detector: Salience) -> None:
     omitted = [(o.source_id, o.span.of(CASE.source(o.source_id).text)) for o in judgement.omissions]
     assert omitted == [("p", "Trams"), ("p", "cheap"), *(("c", w) for w in ("Trams", "loud", "Wires", "look", "ugly"))]
     assert judgement.judged is None
-    assert judgement.hallucination is not None
     assert 0 < judgement.hallucination < 1
 
 
@@ -405,8 +404,6 @@ def test_a_copied_word_rests_on_its_source(shared_models: Path) -> None:
     copied = Case("c", "The prize of 1998 was won by Marta Kowalska.", (Source("a", text),))
     other = Case("o", "The prize of 1998 was won by Marta Kowalska.", (Source("a", "Cats sleep on warm stones."),))
     same, none = detector.judge([copied, other])
-    assert same.hallucination is not None
-    assert none.hallucination is not None
     assert same.hallucination < none.hallucination
     by_word = {v.span.of(copied.response): v for v in same.verdicts}
     assert by_word["Kowalska"].evidence[0].span.of(text) in ("Marta", "Kowalska")

@@ -92,11 +92,8 @@ def test_the_curve_peaks_where_the_signal_is(
         (peak,) = [p for p in found.peaks if p.metric == metric and p.half == "all"]
         assert (peak.peak_sublayer, peak.first, peak.chosen) == (sublayer,) * 3, metric
         assert peak.first_above_floor == sublayer
-        assert peak.floor is not None
         least = 0.6 if metric == "f1_sp" else 0.75  # thresholds come from a few validation responses
         assert peak.peak > max(least, peak.floor + 0.02)
-        assert peak.low is not None
-        assert peak.high is not None
         assert peak.low <= sublayer <= peak.high
     half = ("attention", "feed-forward")[sublayer % 2]
     other = ("attention", "feed-forward")[1 - sublayer % 2]
@@ -107,7 +104,6 @@ def test_the_curve_peaks_where_the_signal_is(
         assert view > 0.2
     assert figure(found, "roc_auc", view="ensemble of all") > 0.95
     test = next(c for c in found.comparisons if c.metric == "roc_auc")
-    assert test.p is not None
     assert test.p < 0.05
 
 
@@ -135,8 +131,6 @@ def test_rows_say_how_they_were_made(model: LocalModel, spec: str, monkeypatch: 
     assert one.row.n == one.row.metrics["f1"].n < COUNT / 2
     assert one.row.threshold_from.startswith("f1 on the validation part")
     low, high = one.row.metrics["f1"].low, one.row.metrics["f1"].high
-    assert low is not None
-    assert high is not None
     assert 0 < low <= high <= 1
     assert len({f.row.run_id for f in found.findings}) == len(found.findings)
 
@@ -223,14 +217,12 @@ def test_errors_of_another_kind_are_not_judged() -> None:
     verdicts = (Verdict(Span(0, 2), 1.0, "x"), Verdict(Span(3, 5), 1.0, "y"), Verdict(Span(6, 8), 0.0, "y"))
     sample = Example(case, Judgement("1", "human", 1.0, verdicts=verdicts))
     mine = with_errors_of(sample, {"x"})
-    assert mine is not None
     assert mine.gold.verdicts == verdicts[:1]
     assert mine.gold.judged == (Span(0, 3), Span(5, 11))
     assert with_errors_of(sample, {"z"}) is None
     clean = replace(sample, gold=Judgement("1", "human", 0.0))
     assert with_errors_of(clean, {"x"}) is clean
     whole = with_errors_of(sample, {"x", "y"})
-    assert whole is not None
     assert whole.gold.judged is None
 
 

@@ -236,10 +236,8 @@ def test_f1_sp_in_the_tokens_of_the_model(model: LocalModel) -> None:
     assert len(tokens) == 3, "l, ak, e"
     first = Judgement("1", "me", verdicts=(Verdict(Span(19, 20), 1.0),))
     rows = f1_sp_in_model_tokens(encoded).rows(sample, first, 0.5)
-    assert rows is not None
     assert rows.tolist() == [[0.0, pytest.approx(1 / 3)], [1.0, 1.0]]
     by_white_space = METRICS["f1_sp"].rows(sample, first, 0.5)
-    assert by_white_space is not None
     assert by_white_space.tolist() == [[0.0, 1.0], [1.0, 1.0]]
 
 

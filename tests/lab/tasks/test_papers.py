@@ -88,12 +88,8 @@ def test_a_matrix_of_generator_critic_and_judge() -> None:
     ]
     before, after = (row.prevalence for row in found.rows[:2])
     assert (before.summaries, before.claims, before.skipped) == (4, 6, 2)
-    assert before.per_summary is not None
-    assert before.per_summary_adjusted is not None
-    assert before.share is not None
     assert before.per_summary.value == before.share.value == 0.5
     assert before.per_summary_adjusted.value == pytest.approx(0.33)
-    assert after.per_summary is not None
     assert after.per_summary.value == 0.0
     revised = found.revisions["writer", "critic"]
     assert [r.changed for r in revised] == [False, True, False, True]
@@ -166,10 +162,7 @@ def test_the_mean_over_critics_and_judges() -> None:
             if row.critic == mean.critic or (mean.critic == MEAN and row.critic in ("strict", "lenient"))
         ]
         estimate = mean.prevalence.per_summary
-        assert estimate is not None
         assert estimate.value == pytest.approx(sum(own) / len(own))
-        assert estimate.low is not None
-        assert estimate.high is not None
         assert estimate.low <= estimate.value <= estimate.high
         assert mean.prevalence.per_summary_adjusted is None  # one judge has no audit
     assert [row.prevalence.summaries for row in found.means] == [4, 4, 4]
@@ -241,7 +234,6 @@ def test_what_could_not_be_judged_does_not_count_as_clean() -> None:
     silent = Judgement("c", "x", judged=(), notes=("no reply",))
     found = mean_prevalence([JudgedSummaries([case, case], [judgement, silent])], resamples=50)
     assert (found.summaries, found.unjudged) == (1, 1)
-    assert found.per_summary is not None
     assert found.per_summary.value == 1.0
 
 
@@ -257,9 +249,7 @@ def test_a_mean_weighs_each_group_alike_and_shares_an_audit() -> None:
     groups = [JudgedSummaries(cases, judgements, audit), JudgedSummaries(cases[:1], judgements[2:], audit)]
     found = mean_prevalence(groups, resamples=100)
     assert (found.summaries, found.claims) == (3, 4)
-    assert found.per_summary is not None
     assert found.per_summary.value == pytest.approx((2 / 3 + 0) / 2)
-    assert found.per_summary_adjusted is not None
     assert found.per_summary_adjusted.value == pytest.approx(1 / 6)
 
 
@@ -309,7 +299,6 @@ def test_the_published_questions(shared_data: Path) -> None:
     row = found.rows[0].prevalence
     assert row.summaries == 12
     assert row.claims >= 60  # eight papers each, of which a few are blank, or cited in a way that names two papers
-    assert row.per_summary is not None
     assert row.per_summary.value <= 1.0  # each sentence is its abstract's own
 
 

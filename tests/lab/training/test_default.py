@@ -99,7 +99,6 @@ def test_the_curve_of_short_answers_meets_the_threshold_where_it_separates_best(
         table[:, 0, sentence] = logits
         rows.add(name, list(table), (False, False, True, True))
     curve, figures = fit_short_answers(rows, 0.7)
-    assert curve is not None
     assert curve.slope > 0
     right, wrong = curve.apply([-1.0, 2.0])
     assert right < 0.7 <= wrong, "other sets do not count"

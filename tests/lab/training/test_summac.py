@@ -40,7 +40,6 @@ def test_a_layer_is_trained_and_used(tmp_path: Path, capsys: pytest.CaptureFixtu
     cases = [example.case for example in labelled[:6]]
     scorer = ClassifierScorer(nli, ScorerOptions(dtype="fp32"))
     for judgement, compared in zip(detector.judge(cases), compare(scorer, form, cases), strict=True):
-        assert compared.matrix is not None
         logits = histograms(compared.matrix.entailment, form.bins) @ layer.weight + layer.bias
         assert judgement.hallucination == pytest.approx(1 / (1 + np.exp(-logits.mean())), abs=1e-6)
     with pytest.raises(InputError, match="form is fixed by the training"):
