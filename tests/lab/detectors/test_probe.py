@@ -86,13 +86,6 @@ def test_it_finds_what_it_was_trained_to_find(probe: Probe) -> None:
     assert flagged < WRONG
 
 
-def test_tokens_as_units(folder: Path) -> None:
-    (judgement,) = Probe(folder, unit="token").judge([CASE])
-    said = [v.span.of(CASE.response) for v in judgement.verdicts]
-    assert "".join(said) == "".join(CASE.response.split())
-    assert said.count("😀") == 1
-
-
 def test_it_keeps_the_contract(folder: Path) -> None:
     assert_detector_contract(Probe(folder, max_windows=2))
 

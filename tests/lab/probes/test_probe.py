@@ -296,12 +296,6 @@ def test_too_few_documents_too_much_memory(model: LocalModel) -> None:
         TrainingConfig(objectives=("word",))
 
 
-def test_labels_of_one_class(model: LocalModel) -> None:
-    clean = [replace(e, gold=Judgement(e.case.id, "human", 0.0)) for e in examples()]
-    with pytest.raises(InputError, match="only clean ones"):
-        train_probe(model, clean, TrainingConfig(FAST))
-
-
 def test_the_command(folder: Path, tmp_path: Path) -> None:
     data = saved(tmp_path / "data.jsonl", examples())
     arguments = ["probe", data, "--model", str(folder), "--out", str(tmp_path / "out"), "--kind", "linear"]

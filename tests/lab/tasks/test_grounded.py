@@ -164,18 +164,6 @@ def kept(i: int, *, by: str = UNLABELLED) -> Example:
     return replace(e, gold=Judgement(e.case.id, by, judged=()), group=(("task", "t"),))
 
 
-def test_a_torn_line_is_cut_off_and_the_rest_kept(tmp_path: Path) -> None:
-    path = tmp_path / "r.jsonl"
-    ids = {"c1", "c2", "c3"}
-    assert kept_responses(path, ids, GROUP, labelled=False) == set()
-    append_responses(path, [kept(1), kept(2)])
-    with path.open("a") as file:
-        file.write(to_json(kept(3))[:40])
-    assert kept_responses(path, ids, GROUP, labelled=False) == {"c1", "c2"}
-    append_responses(path, [kept(3)])
-    assert path.read_text() == "".join(to_json(kept(i)) + "\n" for i in (1, 2, 3))
-
-
 def test_the_file_of_another_run_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     append_responses(path, [kept(1)])

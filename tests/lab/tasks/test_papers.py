@@ -237,11 +237,6 @@ def test_what_could_not_be_judged_does_not_count_as_clean() -> None:
     assert found.per_summary.value == 1.0
 
 
-def test_one_summary_gives_no_interval() -> None:
-    (estimate,) = {_prevalence((1.0, 0.0)).per_summary}
-    assert (estimate.value, estimate.low, estimate.high) == (1.0, None, None)
-
-
 def test_a_mean_weighs_each_group_alike_and_shares_an_audit() -> None:
     cases, judgements = zip(*(_judged(*row) for row in [(1.0,), (1.0,), (0.0,)]), strict=True)
     cases = [replace(case, id=str(i)) for i, case in enumerate(cases)]
