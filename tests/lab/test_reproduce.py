@@ -215,18 +215,13 @@ def test_only_commands_of_figures_that_are_wanted_run(tmp_path: Path) -> None:
 
 def test_figures_are_found_in_documents_of_any_kind(tmp_path: Path) -> None:
     rows = [
-        {
-            "detector": "overlap",
-            "at": {"view": "a"},
-            "m": {"value": 0.25, "low": 0.2, "high": 0.3, "n": 7},
-            "date": "d",
-        },
+        {"detector": "overlap", "at": {"view": "a"}, "date": "d"}
+        | {"m": {"value": 0.25, "low": 0.2, "high": 0.3, "n": 7}},
         {"detector": "overlap", "at": {"view": "b"}, "m": [0.5, 0.4, 0.6]},
     ]
     (tmp_path / "one.jsonl").write_text("\n".join(map(json.dumps, rows)) + '\n{"torn')
-    (tmp_path / "two.json").write_text(
-        json.dumps({"groups": [{"name": "x", "v": [3]}, {"name": "y", "v": [4]}]}, indent=1)
-    )
+    groups = [{"name": "x", "v": [3]}, {"name": "y", "v": [4]}]
+    (tmp_path / "two.json").write_text(json.dumps({"groups": groups}, indent=1))
 
     def cell(file: str, value: str, **where: str) -> Cell:
         return Cell("r", "c", 50.0, file, {key.replace("_", "."): text for key, text in where.items()}, value, 100.0)
@@ -235,11 +230,8 @@ def test_figures_are_found_in_documents_of_any_kind(tmp_path: Path) -> None:
     assert (first.ours, first.n, first.date, first.difference) == ((25.0, 20.0, 30.0), 7, "d", -25.0)
     assert find(cell("one.jsonl", "m", detector="over.*"), [tmp_path]).ours == (50.0, 40.0, 60.0)
     assert find(cell("one.jsonl", "m", detector="over"), [tmp_path]).ours is None
-    assert find(cell("none.jsonl|two.json", "groups.name=y.v.0"), [tmp_path, tmp_path / "none"]).ours == (
-        400.0,
-        None,
-        None,
-    )
+    second = find(cell("none.jsonl|two.json", "groups.name=y.v.0"), [tmp_path, tmp_path / "none"])
+    assert second.ours == (400.0, None, None)
 
 
 def test_examples_are_our_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

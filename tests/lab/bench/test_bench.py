@@ -262,12 +262,8 @@ def test_what_is_no_row_is_refused(tmp_path: Path, line: str, says: str) -> None
 
 
 def test_tables(data: str) -> None:
-    made = [
-        rows[0]
-        for rows in run_bench(
-            BenchSettings(["overlap", "coin", "length"], [data], ["roc_auc", "token_f1"], resamples=20)
-        )
-    ]
+    settings = BenchSettings(["overlap", "coin", "length"], [data], ["roc_auc", "token_f1"], resamples=20)
+    made = [rows[0] for rows in run_bench(settings)]
     (table,) = result_tables(made, ["token_f1", "roc_auc"])
     assert table.head == ["detector", "n", "not judged", "token_f1", "roc_auc"]
     assert table.lines[0] == ["overlap", "300", "0", "1.000 [1.000, 1.000]", "1.000 [1.000, 1.000]"]
@@ -374,19 +370,8 @@ def test_replace_puts_new_rows_in_the_place_of_old_ones(data: str, tmp_path: Pat
 
 def test_the_command_and_its_tables(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "rows.jsonl"
-    arguments = [
-        "bench",
-        "overlap",
-        "length",
-        "--data",
-        data,
-        "--group-by",
-        "kind",
-        "--out",
-        str(out),
-        "--resamples",
-        "20",
-    ]
+    arguments = ["bench", "overlap", "length", "--data", data, "--group-by", "kind", "--resamples", "20"]
+    arguments += ["--out", str(out)]
     assert main(arguments) == 0
     assert "1.000 [1.000, 1.000]" in capsys.readouterr().out
     assert main([*arguments, "--json"]) == 0

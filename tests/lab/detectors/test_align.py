@@ -80,22 +80,16 @@ def test_best_matches_are_those_of_the_whole_matrix(rows: int, columns: int, blo
     a, b = (random.standard_normal((n, 5)).astype(np.float32) for n in (rows, columns))
     a, b = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (a, b))
     rows_allowed, columns_allowed = random.random(rows) < 0.7, random.random(columns) < 0.7
-    found = best_matches(
-        torch.from_numpy(a),
-        torch.from_numpy(b),
-        rows_allowed=rows_allowed,
-        columns_allowed=columns_allowed,
-        k=3,
-        block=block,
-    )
+    allowed = {"rows_allowed": rows_allowed, "columns_allowed": columns_allowed}
+    found = best_matches(torch.from_numpy(a), torch.from_numpy(b), **allowed, k=3, block=block)
     matrix = a @ b.T
     for i in range(rows):
         order = [j for j in np.argsort(-matrix[i]) if columns_allowed[j]][:3]
         assert found.columns[i].tolist() == order + [-1] * (3 - len(order))
         np.testing.assert_allclose(found.cosines[i, : len(order)], matrix[i, order], atol=1e-5)
     for j in range(columns):
-        allowed = [i for i in range(rows) if rows_allowed[i]]
-        best = max(allowed, key=lambda i, j=j: matrix[i, j]) if allowed else -1  # type: ignore[misc]
+        others = [i for i in range(rows) if rows_allowed[i]]
+        best = max(others, key=lambda i, j=j: matrix[i, j]) if others else -1  # type: ignore[misc]
         assert found.rows[j] == best
 
 

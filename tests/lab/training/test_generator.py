@@ -119,17 +119,17 @@ def test_bad_input_is_said_in_a_line(generator: tuple[Path, list[str]], tmp_path
 
 
 def test_given_pairs_are_learned(model: LocalModel, tmp_path: Path) -> None:
-    rows = [
-        {
-            "question": f"Should town {i} ban cars?",
-            "arguments": {"pro": ["Cars pollute."], "con": ["Shops lose customers."]},
-            "response": f"{'Views differ.' + chr(10) * 2 if i % 2 else ''}They pollute.\n\nTrade falls in town {i}.",
-            "hallucinated": ["They pollute."] if i == 0 else [],
-            "omitted": [],
-            "id": str(i),
-        }
-        for i in range(12)
-    ]
+    about = {
+        "arguments": {"pro": ["Cars pollute."], "con": ["Shops lose customers."]},
+        "hallucinated": [],
+        "omitted": [],
+    }
+    rows = []
+    for i in range(12):
+        answer = f"They pollute.\n\nTrade falls in town {i}."
+        response = f"Views differ.\n\n{answer}" if i % 2 else answer
+        rows.append({**about, "question": f"Should town {i} ban cars?", "response": response, "id": str(i)})
+    rows[0]["hallucinated"] = ["They pollute."]
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
     pairs = list(read(f"procon:{tmp_path / 'pairs.jsonl'}"))
     assert [pair.case.id for pair in answers_to_learn(pairs)] == [str(i) for i in range(1, 12)]

@@ -50,14 +50,11 @@ class Oracle:
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         self.seen += [case.response for case in cases]
-        return [
-            Judgement(
-                case.id,
-                self.name,
-                verdicts=tuple(Verdict(s, 0.9 * s.of(case.response).isdigit()) for s in words(case.response)),
-            )
-            for case in cases
-        ]
+        made = []
+        for case in cases:
+            verdicts = [Verdict(s, 0.9 * s.of(case.response).isdigit()) for s in words(case.response)]
+            made.append(Judgement(case.id, self.name, verdicts=tuple(verdicts)))
+        return made
 
 
 def test_features_are_trained_and_measured_in_both_settings(folder: Path) -> None:
