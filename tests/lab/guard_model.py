@@ -1,7 +1,5 @@
 """A tiny language model that has learned to go wrong: of two words it prefers the one that its source does not back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from veridical.records.types import Case, Source

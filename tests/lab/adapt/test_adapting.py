@@ -1,7 +1,5 @@
 """Adapting a detector to documents: what is trained on, the gate, and the command."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

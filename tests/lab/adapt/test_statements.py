@@ -1,7 +1,5 @@
 """Statements that a chat model writes: what is kept, and what is dropped and counted."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -29,9 +27,10 @@ GOOD: dict[str, Any] = {
 }
 
 
-def written(
-    reply: Any, labels: str = "1. supported\n2. contradicted\n3. unmentioned\n4. supported\n5. contradicted"
-) -> Any:
+LABELS = "1. supported\n2. contradicted\n3. unmentioned\n4. supported\n5. contradicted"
+
+
+def written(reply: Any, labels: str = LABELS) -> Any:
     """What is kept of a reply, given as an object or a text."""
     text = reply if isinstance(reply, str) else json.dumps(reply)
 
@@ -44,14 +43,10 @@ def written(
 def test_good_statements_are_kept_with_their_errors_marked() -> None:
     found = written(GOOD)
     assert (found.written, len(found.examples), dict(found.dropped)) == (5, 5, {})
-    by_label: dict[str, list[Any]] = {}
+    by_label: dict[str, list[Any]] = {"entailment": [], "contradiction": [], "neutral": []}
     for example in found.examples:
-        by_label.setdefault(dict(example.group)["label"], []).append(example)
-    assert {label: len(examples) for label, examples in by_label.items()} == {
-        "entailment": 2,
-        "contradiction": 2,
-        "neutral": 1,
-    }
+        by_label[dict(example.group)["label"]].append(example)
+    assert [len(examples) for examples in by_label.values()] == [2, 2, 1]
     for example in by_label["contradiction"]:
         (verdict,) = example.gold.verdicts
         assert (verdict.span.of(example.case.response), verdict.correction) in {("Sunday", "Mondays"), ("1913", "1931")}
@@ -95,9 +90,7 @@ def test_bad_statements_are_dropped_and_counted(reply: Any, reason: str) -> None
 
 def test_a_statement_is_kept_once_and_a_failure_counts() -> None:
     twice = GOOD | {"supported": GOOD["supported"] * 2}
-    assert dict(
-        written(twice, "1. supported\n2. contradicted\n3. unmentioned\n4. supported\n5. contradicted").dropped
-    ) == {"duplicate": 1}
+    assert dict(written(twice).dropped) == {"duplicate": 1}
     assert dict(write_statements([PASSAGE], Scripted([])).dropped) == {"no reply": 1}
 
 

@@ -1,7 +1,5 @@
 """One round trip through a Label Studio server: push, annotate over its API, pull, compare every span."""
 
-from __future__ import annotations
-
 from veridical.records.types import Case, Example, Judgement, Omission, Source, Span, Verdict
 from veridical_lab.annotate.consensus import agree
 from veridical_lab.annotate.items import items_of, with_label
@@ -22,21 +20,14 @@ def spans_of(text: str) -> list[Span]:
 
 
 def span_examples() -> list[Example]:
-    return [
-        Example(
-            Case(f"c{i}", text, (Source("s", f"source 🎈\r\n{text}", must_cover=True),)), Judgement(f"c{i}", "none")
-        )
-        for i, text in enumerate(TEXTS)
-    ]
+    sources = [Source("s", f"source 🎈\r\n{text}", must_cover=True) for text in TEXTS]
+    cases = [Case(f"c{i}", text, (source,)) for i, (text, source) in enumerate(zip(TEXTS, sources, strict=True))]
+    return [Example(case, Judgement(case.id, "none")) for case in cases]
 
 
 def predictions(examples: list[Example]) -> dict[str, Judgement]:
-    return {
-        e.case.id: Judgement(
-            e.case.id, "detector", 0.9, verdicts=tuple(Verdict(s, 0.9) for s in spans_of(e.case.response))
-        )
-        for e in examples
-    }
+    marked = {e.case.id: tuple(Verdict(s, 0.9) for s in spans_of(e.case.response)) for e in examples}
+    return {id: Judgement(id, "detector", 0.9, verdicts=verdicts) for id, verdicts in marked.items()}
 
 
 def check_round_trip(studio: LabelStudio) -> dict[str, int]:
@@ -97,9 +88,7 @@ def _consistency(studio: LabelStudio) -> int:
     return 1
 
 
-if (
-    __name__ == "__main__"
-):  # URL; the token is in LABEL_STUDIO_API_KEY; prints a row for benchmarks/rows/label-studio.jsonl
+if __name__ == "__main__":  # URL, token in LABEL_STUDIO_API_KEY; prints a row of benchmarks/rows/label-studio.jsonl
     import json
     import sys
     from datetime import UTC, datetime

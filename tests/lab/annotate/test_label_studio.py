@@ -1,7 +1,5 @@
 """Label Studio's form, its HTTP API on a double, and a real server where one is installed."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -43,20 +41,11 @@ def test_configs_are_xml_whose_names_the_tasks_fill(kind: str) -> None:
 
 def exported(tasks: list[dict[str, Any]], results: Any = None, **about: Any) -> list[dict[str, Any]]:
     """Tasks as Label Studio exports them, annotated by accepting the pre-annotations, or with `results`."""
-    return [
-        {
-            **task,
-            "annotations": [
-                {
-                    "completed_by": 7,
-                    "lead_time": 3.5,
-                    "result": task.get("predictions", [{"result": []}])[0]["result"] if results is None else results,
-                    **about,
-                }
-            ],
-        }
-        for task in tasks
-    ]
+    made = []
+    for task in tasks:
+        result = task.get("predictions", [{"result": []}])[0]["result"] if results is None else results
+        made.append({**task, "annotations": [{"completed_by": 7, "lead_time": 3.5, "result": result, **about}]})
+    return made
 
 
 def test_spans_come_back_equal() -> None:
@@ -145,11 +134,8 @@ def test_consistency() -> None:
 
 
 def test_coverage_of_arguments() -> None:
-    sources = (
-        Source("pro", "Cheap and fast.", must_cover=True),
-        Source("con", "Loud.", must_cover=True),
-        Source("x", "y"),
-    )
+    pro, con = Source("pro", "Cheap and fast.", must_cover=True), Source("con", "Loud.", must_cover=True)
+    sources = (pro, con, Source("x", "y"))
     example = Example(Case("1", "It is cheap.", sources), Judgement("1", "none"))
     pro, con = tasks_of([example], "coverage")
     mark = {"from_name": "omission", "to_name": "source", "type": "labels"}

@@ -1,7 +1,5 @@
 """The terminal, released data sets, and the whole loop."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which items are chosen, and in which shares."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -12,22 +10,10 @@ from hypothesis import strategies as st
 from veridical.metrics.confusion import Confusion
 from veridical.records.errors import InputError
 from veridical.records.types import Case, Example, Judgement, Source, Span, Verdict
-from veridical_lab.annotate.balance import (
-    Annotated,
-    best_threshold,
-    evening_target,
-    expected_counts,
-    subsampling,
-)
+from veridical_lab.annotate.balance import Annotated, best_threshold, evening_target, expected_counts, subsampling
 from veridical_lab.annotate.items import answer, grouped, item_place, items_of, with_label
 from veridical_lab.annotate.scorer import item_weights
-from veridical_lab.annotate.select import (
-    SelectOptions,
-    embedding_similarity,
-    obvious,
-    select,
-    similarity,
-)
+from veridical_lab.annotate.select import SelectOptions, embedding_similarity, obvious, select, similarity
 
 COUNTS = st.integers(1, 500)
 
@@ -71,7 +57,6 @@ def test_where_the_equation_has_no_use() -> None:
     perfect = subsampling(Confusion(tp=90, fp=0, fn=1, tn=10))  # β = 1: no false positives, equation (9) is 0/0
     assert perfect.exact == pytest.approx(0.1) == perfect.hallucinated
     below = subsampling(Confusion(tp=80, fp=2, fn=18, tn=8))  # R < 0
-    assert below.exact is not None
     assert (below.exact < 0, below.consistent) == (True, 1.0)
     assert below.hallucinated * 82 == pytest.approx(0.05 * (below.hallucinated * 82 + 26))  # one in twenty
     above = subsampling(Confusion(tp=30, fp=10, fn=10, tn=50))  # R = 2: hallucinations are the rarer class

@@ -1,7 +1,5 @@
 """`veridical bench`: rows that can be believed, made again the same, and picked up where a crash left them."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -11,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.lab.files import saved
 from tests.processes import python
 from veridical.cli import main
-from veridical.io.serialization import decode, encode
+from veridical.io.serialization import decode
 from veridical.metrics.measure import Metric
 from veridical.metrics.thresholding import threshold_fitter
 from veridical.records.errors import DataError, InputError, UnknownNameError
@@ -48,9 +47,7 @@ def example(i: int) -> Example:
 
 @pytest.fixture
 def data(tmp_path: Path) -> str:
-    path = tmp_path / "data.jsonl"
-    path.write_text("".join(encode(example(i)) + "\n" for i in range(300)))
-    return f"jsonl:{path}"
+    return saved(tmp_path / "data.jsonl", map(example, range(300)))
 
 
 def same(rows: list[ResultRow]) -> list[ResultRow]:
@@ -100,9 +97,8 @@ def test_fitting_uses_other_documents_than_measuring(data: str) -> None:
 
 
 def test_a_threshold_that_could_not_be_fitted_is_said_below_the_table(tmp_path: Path) -> None:
-    path = tmp_path / "clean.jsonl"
-    path.write_text("".join(encode(example(i)) + "\n" for i in range(0, 300, 3)))  # none is hallucinated
-    (rows,) = run_bench(BenchSettings(["length"], [f"jsonl:{path}"], fit="f1", resamples=20))
+    clean = saved(tmp_path / "clean.jsonl", map(example, range(0, 300, 3)))  # none is hallucinated
+    (rows,) = run_bench(BenchSettings(["length"], [clean], fit="f1", resamples=20))
     (table,) = result_tables(rows, ["false_alarms"])
     assert "; length: threshold of response: not fitted (fitting needs both classes; all " in table.foot
     rows[0].metrics["omission_f1"] = rows[0].metrics["false_alarms"]
@@ -192,16 +188,14 @@ def test_rules() -> None:
 
 
 def test_too_few_documents_to_fit(tmp_path: Path) -> None:
-    path = tmp_path / "few.jsonl"
-    path.write_text(encode(example(1)) + "\n")
+    few = saved(tmp_path / "few.jsonl", [example(1)])
     with pytest.raises(DataError, match="too few documents"):
-        list(run_bench(BenchSettings(["overlap"], [f"jsonl:{path}"], fit="f1")))
+        list(run_bench(BenchSettings(["overlap"], [few], fit="f1")))
 
 
 def test_one_class_is_said_and_not_half(tmp_path: Path) -> None:
-    path = tmp_path / "clean.jsonl"
-    path.write_text("".join(encode(example(i)) + "\n" for i in (0, 3, 6)))
-    (rows,) = run_bench(BenchSettings(["overlap"], [f"jsonl:{path}"], resamples=20))
+    clean = saved(tmp_path / "clean.jsonl", map(example, (0, 3, 6)))
+    (rows,) = run_bench(BenchSettings(["overlap"], [clean], resamples=20))
     figure = rows[0].metrics["roc_auc"]
     assert figure.value is None
     assert figure.note
@@ -209,21 +203,18 @@ def test_one_class_is_said_and_not_half(tmp_path: Path) -> None:
 
 
 def test_a_value_without_an_interval_is_kept(tmp_path: Path) -> None:
-    path = tmp_path / "two.jsonl"
-    path.write_text(encode(example(0)) + "\n" + encode(example(4)) + "\n")  # one clean, one not: most samples lack one
-    (rows,) = run_bench(BenchSettings(["overlap"], [f"jsonl:{path}"], ["roc_auc"], resamples=50))
+    two = saved(tmp_path / "two.jsonl", map(example, (0, 4)))  # one clean, one not: most samples lack one
+    (rows,) = run_bench(BenchSettings(["overlap"], [two], ["roc_auc"], resamples=50))
     figure = rows[0].metrics["roc_auc"]
     assert (figure.value, figure.low, figure.high) == (1.0, None, None)
-    assert figure.note is not None
     assert figure.note.startswith("no interval")
     assert cell(figure) == "1.000"
 
 
 def test_unlabelled_cases_are_not_counted(tmp_path: Path) -> None:
-    path = tmp_path / "d.jsonl"
     bare = Example(Case("x", "red"), Judgement("x", "human:a", judged=(), notes=("no label",)))
-    path.write_text("".join(encode(e) + "\n" for e in [*(example(i) for i in range(9)), bare]))
-    (rows,) = run_bench(BenchSettings(["coin"], [f"jsonl:{path}"], ["accuracy"], resamples=20))
+    data = saved(tmp_path / "d.jsonl", [*map(example, range(9)), bare])
+    (rows,) = run_bench(BenchSettings(["coin"], [data], ["accuracy"], resamples=20))
     assert result_tables(rows)[0].lines[0][1] == "9 of 10"
 
 
@@ -249,9 +240,8 @@ def test_cases_without_a_score_are_counted_as_not_judged(data: str, monkeypatch:
 
 def test_rows_read_back_as_they_were(data: str, tmp_path: Path) -> None:
     (rows,) = run_bench(BenchSettings(["overlap"], [data], group_by=["kind"], resamples=20))
-    path = tmp_path / "rows.jsonl"
-    path.write_text("".join(encode(row) + "\n" for row in rows))
-    assert read_result_rows([path]) == rows
+    saved(tmp_path / "rows.jsonl", rows)
+    assert read_result_rows([tmp_path / "rows.jsonl"]) == rows
 
 
 @pytest.mark.parametrize(
@@ -272,12 +262,8 @@ def test_what_is_no_row_is_refused(tmp_path: Path, line: str, says: str) -> None
 
 
 def test_tables(data: str) -> None:
-    made = [
-        rows[0]
-        for rows in run_bench(
-            BenchSettings(["overlap", "coin", "length"], [data], ["roc_auc", "token_f1"], resamples=20)
-        )
-    ]
+    settings = BenchSettings(["overlap", "coin", "length"], [data], ["roc_auc", "token_f1"], resamples=20)
+    made = [rows[0] for rows in run_bench(settings)]
     (table,) = result_tables(made, ["token_f1", "roc_auc"])
     assert table.head == ["detector", "n", "not judged", "token_f1", "roc_auc"]
     assert table.lines[0] == ["overlap", "300", "0", "1.000 [1.000, 1.000]", "1.000 [1.000, 1.000]"]
@@ -296,7 +282,6 @@ def test_comparisons(data: str) -> None:
     assert [(c.a, c.b) for c in by_metric["token_f1"]] == [("overlap", "coin")]
     assert len(by_metric["roc_auc"]) == 3
     first = by_metric["accuracy"][0]
-    assert first.p is not None
     assert first.p < 0.001
     assert first.p_bonferroni == pytest.approx(3 * first.p)
     with pytest.raises(InputError, match="two or more"):
@@ -306,7 +291,7 @@ def test_comparisons(data: str) -> None:
 def test_comparisons_read_back_as_they_were(data: str, tmp_path: Path) -> None:
     (found,) = compare_detectors(BenchSettings(["overlap", "coin"], [data]))
     path = tmp_path / "c.jsonl"
-    path.write_text("".join(encode(c) + "\n" for c in found))
+    saved(path, found)
     assert read_comparisons(path) == found
     path.write_text('{"veridical": "row/1"}\n')
     with pytest.raises(DataError, match=r"c\.jsonl:1: .*row/1.*, not comparison/1"):
@@ -385,19 +370,8 @@ def test_replace_puts_new_rows_in_the_place_of_old_ones(data: str, tmp_path: Pat
 
 def test_the_command_and_its_tables(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "rows.jsonl"
-    arguments = [
-        "bench",
-        "overlap",
-        "length",
-        "--data",
-        data,
-        "--group-by",
-        "kind",
-        "--out",
-        str(out),
-        "--resamples",
-        "20",
-    ]
+    arguments = ["bench", "overlap", "length", "--data", data, "--group-by", "kind", "--resamples", "20"]
+    arguments += ["--out", str(out)]
     assert main(arguments) == 0
     assert "1.000 [1.000, 1.000]" in capsys.readouterr().out
     assert main([*arguments, "--json"]) == 0

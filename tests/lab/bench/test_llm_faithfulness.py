@@ -1,7 +1,5 @@
 """The comparison with RAGAS and DeepEval: its figures, and the table in the docs."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
@@ -13,6 +11,8 @@ from tests.docs_generated import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import llm_faithfulness
+
+from veridical.records.types import Case, Example, Judgement
 
 
 def line(document: str, wrong: bool, score: float | None, seconds: float = 1.0) -> dict[str, object]:
@@ -55,8 +55,6 @@ def test_the_table_has_the_last_row_of_each_tool(tmp_path: Path) -> None:
 
 
 def test_each_question_gets_a_right_and_a_wrong_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    from veridical.records.types import Case, Example, Judgement
-
     def read(name: str) -> list[Example]:
         versions = [(q, v) for q in range(20) for v in ("right", "wrong")]
         return [

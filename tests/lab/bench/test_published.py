@@ -1,7 +1,5 @@
 """What a paper prints is told apart from what was measured."""
 
-from __future__ import annotations
-
 import pytest
 
 from veridical.records.errors import UnknownNameError

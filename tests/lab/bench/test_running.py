@@ -1,7 +1,5 @@
 """What the benchmarks share: a function's parameters as arguments, and rows that say what made them."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import sys

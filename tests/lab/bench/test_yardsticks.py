@@ -1,7 +1,5 @@
 """Responses flagged as `check` does, groups of one class, foreign passages, words alone, and means over data sets."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import replace
 from io import StringIO
@@ -10,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import veridical
+from tests.lab.files import saved
 from veridical.cli import main
 from veridical.datasets import load_reader
-from veridical.io.serialization import encode
 from veridical.metrics.measure import Measured
 from veridical.records.types import Case, Example, Judgement, Outcome, Source
 from veridical_lab.bench.evaluation import evaluate
@@ -29,11 +27,6 @@ def example(document: int, wrong: bool, response: str, **groups: str) -> Example
         (Source("1", f"Text {document}: the old heavy oak door is red."),),
     )
     return Example(case, Judgement(case.id, "human:a", float(wrong)), str(document), tuple(sorted(groups.items())))
-
-
-def saved(path: Path, examples: list[Example]) -> str:
-    path.write_text("".join(encode(e) + "\n" for e in examples))
-    return f"jsonl:{path}"
 
 
 @pytest.fixture
@@ -128,10 +121,7 @@ def test_means_over_data_sets(doors: str) -> None:
     ((row,),) = run_bench(BenchSettings(["overlap"], [doors], ["roc_auc", "recall", "ece"], resamples=20))
 
     def at(data: str, detector: str, value: float, *, ece: float | None = 0.1, foreign: int = 0):
-        metrics = {
-            "roc_auc": Measured(value, value - 0.03, value + 0.04, 9),
-            "ece": Measured(ece, n=9),
-        }
+        metrics = {"roc_auc": Measured(value, value - 0.03, value + 0.04, 9), "ece": Measured(ece, n=9)}
         return replace(row, data=data, data_hash=data, detector=detector, metrics=metrics, foreign=foreign)
 
     rows = [at("a", "x", 0.6), at("b", "x", 0.8, ece=None), at("a", "y", 0.7), at("b", "y", 0.9)]

@@ -1,37 +1,32 @@
 """`veridical analyse` writes rows and pictures, prints tables, and refuses what cannot be analysed in one line."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.lab.cli.conftest import Command
+from tests.lab.files import saved
 from tests.lab.probes.samples import examples
-from veridical.io.serialization import encode
+from veridical.models import load as loading
+from veridical.models.load import load
+from veridical_lab.models.testing import tiny
+from veridical_lab.probes.options import ProbeOptions, TrainingConfig
+from veridical_lab.probes.training import train_probe
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-pytest.importorskip("matplotlib")
-
-Command = Callable[..., tuple[int, str, str]]
 FAST = ("--kind", "linear", "--epochs", "2", "--learning-rate", "0.1", "--resamples", "10", "--objective", "response")
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    from veridical_lab.models.testing import tiny
-
     return str(tiny("llama", tmp_path_factory.mktemp("llama")))
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("data") / "cases.jsonl"
-    path.write_text("".join(encode(e) + "\n" for e in examples(90)), "utf-8")
-    return f"jsonl:{path}"
+    return saved(tmp_path_factory.mktemp("data") / "cases.jsonl", examples(90))
 
 
 def test_layers(command: Command, model: str, data: str, tmp_path: Path) -> None:
@@ -53,27 +48,20 @@ def test_layers(command: Command, model: str, data: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "arguments, shown",
-    [
-        (("context", "--tokens", "0,3"), "3 tokens (3.0 read)"),
-        (("labels", "--by", "system"), "system"),
-    ],
+    [(("context", "--tokens", "0,3"), "3 tokens (3.0 read)"), (("labels", "--by", "system"), "system")],
 )
 def test_others(
     command: Command, model: str, data: str, tmp_path: Path, arguments: tuple[str, ...], shown: str
 ) -> None:
     if "system" in arguments:
-        path = tmp_path / "grouped.jsonl"
         made = (replace(e, group=(("system", f"system {'ab'[i % 2]}"),)) for i, e in enumerate(examples(90)))
-        path.write_text("".join(encode(e) + "\n" for e in made), "utf-8")
-        data = f"jsonl:{path}"
+        data = saved(tmp_path / "grouped.jsonl", made)
     code, text, _ = command("analyse", arguments[0], data, "--model", model, *FAST, *arguments[1:])
     assert code == 0
     assert shown in text
 
 
 def test_transfer_and_size(command: Command, model: str, data: str, tmp_path: Path) -> None:
-    from veridical_lab.models.testing import tiny
-
     two = ("transfer", f"one={data}", f"two={data}", "--mix", "one+two", "--model", model)
     code, text, _ = command("analyse", *two, *FAST)
     assert code == 0
@@ -87,11 +75,6 @@ def test_transfer_and_size(command: Command, model: str, data: str, tmp_path: Pa
 def test_size_holds_one_model_at_a_time(
     command: Command, model: str, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import weakref
-
-    from veridical.models import load as loading
-    from veridical_lab.models.testing import tiny
-
     models: list[weakref.ref[object]] = []
     alive: list[int] = []
     read = loading._load
@@ -116,7 +99,7 @@ def test_size_holds_one_model_at_a_time(
         (("layers", "{data}", "--template", "zzz"), "unknown template 'zzz'"),
         (("layers", "{data}", "--learning-rate", "a"), "--learning-rate is 'a'"),
         (("layers", "{data}", "--batch-size", "1.5"), "--batch-size is '1.5'"),
-        (("layers", "{data}", "--sample", "3"), "are too few"),
+        (("layers", "{data}", "--sample", "3"), "documents in jsonl:cases.jsonl are too few"),
         (("layers", "zzz:nowhere"), "unknown data set 'zzz'"),
         (("labels", "{data}"), "no error in the data is labelled by type"),
         (("labels", "{data}", "--merge", "intrinsic"), "--merge is 'intrinsic'"),
@@ -139,10 +122,6 @@ def test_one_line_of_refusal(command: Command, model: str, data: str, arguments:
 
 @pytest.fixture(scope="module")
 def probe(model: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from veridical.models.load import load
-    from veridical_lab.probes.options import ProbeOptions, TrainingConfig
-    from veridical_lab.probes.training import train_probe
-
     folder = tmp_path_factory.mktemp("probe")
     options = ProbeOptions("linear", learning_rates=(0.1,), batch_sizes=(16,), max_epochs=5)
     train_probe(load(model, dtype="fp32"), examples(60), TrainingConfig(options, template="tldr"), out=folder)
@@ -170,7 +149,7 @@ def test_map(command: Command, probe: Path, texts: tuple[str, str], tmp_path: Pa
 
 def test_map_of_one_of_several_cases(command: Command, probe: Path, tmp_path: Path) -> None:
     path = tmp_path / "cases.jsonl"
-    path.write_text("".join(encode(example.case) + "\n" for example in examples(3)), "utf-8")
+    saved(path, [example.case for example in examples(3)])
     code, text, _ = command("analyse", "map", f"probe:{probe}", str(path), "--case", "c1", "--objective", "response")
     assert code == 0
     assert text.count("response-level scores") == 1
@@ -189,7 +168,7 @@ def test_map_of_one_of_several_cases(command: Command, probe: Path, tmp_path: Pa
 )
 def test_refusals_of_map(command: Command, probe: Path, tmp_path: Path, arguments: tuple[str, ...], line: str) -> None:
     path = tmp_path / "cases.jsonl"
-    path.write_text("".join(encode(example.case) + "\n" for example in examples(3)), "utf-8")
+    saved(path, [example.case for example in examples(3)])
     code, text, said = command("analyse", "map", f"probe:{probe}", str(path), *arguments)
     assert (code, text) == (2, "")
     assert line in said.splitlines()[-1]

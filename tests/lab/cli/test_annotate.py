@@ -1,7 +1,5 @@
 """`veridical annotate` from changed texts to a released data set."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path
@@ -10,20 +8,16 @@ import pytest
 
 from tests.lab.annotate.test_consensus import voted
 from tests.lab.annotate.test_select import item
+from tests.lab.files import saved
 from veridical.cli import main
 from veridical.datasets import read
-from veridical.io.serialization import encode
 from veridical.records.types import Case, Example, Judgement, Source
 from veridical_lab.annotate.items import with_label
-
-
-def write(path: Path, examples: list[Example]) -> str:
-    path.write_text("".join(encode(e) + "\n" for e in examples))
-    return f"jsonl:{path}"
+from veridical_lab.models.testing import tiny
 
 
 def test_from_a_pool_to_label_studio_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pool = write(tmp_path / "pool.jsonl", [item(str(i), f"thing{i} rarely", "often") for i in range(30)])
+    pool = saved(tmp_path / "pool.jsonl", [item(str(i), f"thing{i} rarely", "often") for i in range(30)])
     chosen, tasks, back = tmp_path / "round.jsonl", tmp_path / "tasks.json", tmp_path / "labels.jsonl"
     assert main(["annotate", "select", pool, "-n", "5", "--out", str(chosen)]) == 0
     assert "wrote 5 of 30 items" in capsys.readouterr().err
@@ -54,7 +48,7 @@ def test_from_a_pool_to_label_studio_and_back(tmp_path: Path, capsys: pytest.Cap
 
 def test_what_needs_more_annotators_and_the_release(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = [voted(str(i), "hhhh" if i % 2 else "nnnn") for i in range(20)] + [voted("x", "hhnn")]
-    data = write(tmp_path / "labels.jsonl", given)
+    data = saved(tmp_path / "labels.jsonl", given)
     agreed, more, folder = tmp_path / "agreed.jsonl", tmp_path / "more.jsonl", tmp_path / "set"
     assert main(["annotate", "agree", data, "--out", str(agreed), "--more", str(more)]) == 0
     assert "1 need 2 more labels" in capsys.readouterr().out
@@ -74,7 +68,7 @@ def test_three_people_mark_in_the_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     case = Case("1", "The tower is purple and tall.", (Source("s", "It is grey."),))
-    data = write(tmp_path / "cases.jsonl", [Example(case, Judgement("1", "none", judged=()))])
+    data = saved(tmp_path / "cases.jsonl", [Example(case, Judgement("1", "none", judged=()))])
     files = []
     for name, typed in (("ann", "<purple>\n"), ("bo", "The tower is <purple and tall>.\n"), ("cy", "\n")):
         files.append(tmp_path / f"{name}.jsonl")
@@ -134,7 +128,7 @@ def test_pre_annotations_are_what_check_flags(tmp_path: Path, capsys: pytest.Cap
 def test_push_without_a_server_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data = write(tmp_path / "round.jsonl", [item("1", "small", "large")])
+    data = saved(tmp_path / "round.jsonl", [item("1", "small", "large")])
     monkeypatch.setenv("LABEL_STUDIO_API_KEY", "none")
     push = ["annotate", "push", data, "--kind", "consistency"]
     assert main(push) == 2
@@ -144,13 +138,13 @@ def test_push_without_a_server_is_one_line(
 
 
 def test_a_second_round_with_a_detector_or_an_encoder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pool = write(tmp_path / "pool.jsonl", [item(str(i), f"thing{i} rarely", "often") for i in range(40)])
+    pool = saved(tmp_path / "pool.jsonl", [item(str(i), f"thing{i} rarely", "often") for i in range(40)])
     # half of these say what the source says, which word overlap finds
     done = [
         with_label(item(f"l{i}", "small" if i % 2 else "large", "large"), bool(i % 2), "human:4-of-4")
         for i in range(20)
     ]
-    agreed = write(tmp_path / "agreed.jsonl", done)
+    agreed = saved(tmp_path / "agreed.jsonl", done)
     chosen = tmp_path / "round-2.jsonl"
     command = ["annotate", "select", pool, "--labelled", agreed, "-n", "6", "--out", str(chosen)]
     assert main([*command, "--detector", "overlap", "--sure", "1"]) == 0
@@ -163,11 +157,8 @@ def test_a_second_round_with_a_detector_or_an_encoder(tmp_path: Path, capsys: py
 
 
 def test_selection_by_an_encoder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("torch")
-    from veridical_lab.models.testing import tiny
-
     encoder = str(tiny("bert", tmp_path / "encoder"))
-    pool = write(
+    pool = saved(
         tmp_path / "pool.jsonl",
         [item("same", "often", "often")] + [item(str(i), f"thing{i}", "often") for i in range(6)],
     )

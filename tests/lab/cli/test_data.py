@@ -1,11 +1,11 @@
 """`veridical data` on labelled data of our own form."""
 
-from __future__ import annotations
-
+import hashlib
 from pathlib import Path
 
 import pytest
 
+from tests.lab.files import saved
 from veridical.cli import main
 from veridical.datasets import DATASETS
 from veridical.datasets.split import content_hash
@@ -21,9 +21,7 @@ def example(i: int) -> Example:
 
 @pytest.fixture
 def data(tmp_path: Path) -> str:
-    path = tmp_path / "data.jsonl"
-    path.write_text("".join(encode(example(i)) + "\n" for i in range(40)))
-    return f"jsonl:{path}"
+    return saved(tmp_path / "data.jsonl", map(example, range(40)))
 
 
 def test_list(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,8 +103,6 @@ def test_json_lines_go_to_no_file_that_is_read_as_something_else(
 
 
 def test_the_scores_of_a_detector_become_labels(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import hashlib
-
     out = tmp_path / "soft.jsonl"
     assert main(["data", "label", data, "--detector", "overlap", "--out", str(out)]) == 0
     assert hashlib.sha256(out.read_bytes()).hexdigest() in capsys.readouterr().err

@@ -1,20 +1,19 @@
 """`veridical data corrupt` and `veridical data generate`."""
 
-from __future__ import annotations
-
-import os
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from tests.lab.files import saved
 from veridical.cli import main
 from veridical.datasets import read
 from veridical.datasets.split import split_by_document
-from veridical.io.serialization import decode, encode
+from veridical.io.serialization import decode
 from veridical.records.types import Case, Example, Judgement, Source
+from veridical_lab.corrupt.output import CorruptionOutput
+from veridical_lab.models.testing import tiny
 
-os.environ["HF_HUB_OFFLINE"] = "1"
 ROWS = [
     ("name[{n}], eatType[pub], area[{a}], priceRange[cheap]", "{n} is a cheap pub in the {a}."),
     ("name[{n}], food[English], familyFriendly[no], area[{a}]", "{n} serves English food in the {a} to adults only."),
@@ -89,10 +88,9 @@ def test_corrupt_by_rule_uses_responses_and_sentences_of_sources(
         Example(Case(f"c{i}", "It has 300 metres.", (Source("a", f"{i}: {text}"),)), Judgement(f"c{i}", "h", 0.0))
         for i in range(9)
     ]
-    given = tmp_path / "given.jsonl"
-    given.write_text("".join(encode(row) + "\n" for row in rows), encoding="utf-8")
+    given = saved(tmp_path / "given.jsonl", rows)
     out = tmp_path / "c.jsonl"
-    command = ["data", "corrupt", f"jsonl:{given}", "--method", "rules", "--sentences", "1", "--out", str(out)]
+    command = ["data", "corrupt", given, "--method", "rules", "--sentences", "1", "--out", str(out)]
     assert main([*command, "--types", "number,date,antonym", "--share", "1"]) == 0
     assert "wrote 18 examples, 18 of them corrupted" in capsys.readouterr().err
     made = list(read(f"jsonl:{out}"))
@@ -127,10 +125,6 @@ def articles(tmp_path: Path) -> str:
 
 
 def test_corrupt_masked_words_of_plain_texts(articles: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    torch = pytest.importorskip("torch")
-    from veridical_lab.models.testing import tiny
-
-    torch.set_num_threads(1)
     fills, ranks = str(tiny("bert", tmp_path / "fills", head="MaskedLM")), str(tiny("gpt2", tmp_path / "ranks"))
     out, again = tmp_path / "m.jsonl", tmp_path / "again.jsonl"
     command = ["data", "corrupt", articles, "--method", "masked", "--passages", "2", "--share", "1"]
@@ -164,9 +158,6 @@ def test_corrupt_masked_words_of_plain_texts(articles: str, tmp_path: Path, caps
 def test_masked_words_with_the_entities_of_a_pipeline(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("torch")
-    from veridical_lab.models.testing import tiny
-
     def pipeline(text: str) -> SimpleNamespace:
         start = text.find("old market hall")
         place = SimpleNamespace(start_char=start, end_char=start + 15, label_="FAC")
@@ -178,9 +169,9 @@ def test_masked_words_with_the_entities_of_a_pipeline(
     )
     text = "They met. They spoke. Later they opened the old market hall."
     case = Case("1", text, (Source("a", text),))
-    (tmp_path / "d.jsonl").write_text(encode(Example(case, Judgement("1", "h", 0.0))) + "\n")
+    data = saved(tmp_path / "d.jsonl", [Example(case, Judgement("1", "h", 0.0))])
     fills = str(tiny("bert", tmp_path / "fills", head="MaskedLM"))
-    command = ["data", "corrupt", f"jsonl:{tmp_path / 'd.jsonl'}", "--method", "masked", "--share", "1"]
+    command = ["data", "corrupt", data, "--method", "masked", "--share", "1"]
     command += ["--fill-model", fills, "--mask-ratio", "1"]
     labels = {}
     for entities in ("rules", "spacy:en_core_web_sm"):
@@ -196,8 +187,6 @@ def test_masked_words_with_the_entities_of_a_pipeline(
 
 
 def _interrupt_after_first_save(command: list[str]) -> None:
-    from veridical_lab.corrupt.output import CorruptionOutput
-
     add = CorruptionOutput.add
 
     def add_once(self: CorruptionOutput, made: object) -> None:
@@ -211,10 +200,6 @@ def _interrupt_after_first_save(command: list[str]) -> None:
 
 @pytest.fixture
 def model(tmp_path: Path) -> str:
-    torch = pytest.importorskip("torch")
-    from veridical_lab.models.testing import tiny
-
-    torch.set_num_threads(1)
     return str(tiny("llama", tmp_path / "writer", max_position_embeddings=512))
 
 

@@ -1,27 +1,25 @@
 """`train features`, `data statistics`, and what is made with them."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
+import re
 from pathlib import Path
 
 import pytest
 
+from tests.lab.cli.conftest import Command
 from tests.lab.detectors.feature_examples import examples, phrases
+from tests.lab.files import saved
 from tests.lab.training.hades_files import write_hades
-from veridical.io.serialization import decode, encode
+from veridical.io.serialization import decode
 from veridical_lab.detectors.features.statistics import WordStatistics
 from veridical_lab.models.testing import tiny
-
-Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(autouse=True)
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, data in (("words", examples()), ("phrases", phrases())):
-        Path(f"{name}.jsonl").write_text("".join(encode(example) + "\n" for example in data), "utf-8")
+    saved(Path("words.jsonl"), examples())
+    saved(Path("phrases.jsonl"), phrases())
 
 
 def test_train_check_and_bench(command: Command) -> None:
@@ -63,15 +61,8 @@ def test_all_options(command: Command) -> None:
     code, _, err = command("train", "features", *data, *arguments.split(), *more.split())
     assert code == 0, err
     settings = json.loads(Path("phrases/detector.json").read_text("utf-8"))["settings"]
-    assert settings["features"] == {
-        "sources": False,
-        "context": "left",
-        "template": "plain",
-        "max_windows": None,
-        "paper": False,
-        "token_scores": True,
-        "probability": "causal",
-    }
+    expected = {"sources": False, "context": "left", "template": "plain", "max_windows": None, "paper": False}
+    assert settings["features"] == expected | {"token_scores": True, "probability": "causal"}
     assert {"log_probability", "lowest_token_score", "tf_idf"} <= set(settings["names"])
     assert "log_probability_after" not in settings["names"]
 
@@ -88,8 +79,6 @@ def test_all_options(command: Command) -> None:
     ],
 )
 def test_mistakes_are_one_line(command: Command, arguments: list[str], message: str) -> None:
-    import re
-
     code, _, err = command("train", "features", "jsonl:words.jsonl", "--out", "out", *arguments)
     assert code == 2
     assert re.search(message, err)
@@ -120,10 +109,8 @@ def test_analyse_features(command: Command) -> None:
     assert code == 0, err
     assert "features by label and word type" in out
     assert "correlations" in out
-    assert {path.name for path in Path("analysis").iterdir()} == {
-        "features.json",
-        *(f"{name}.svg" for name in ("correlations", "word-types")),
-    }
+    written = {path.name for path in Path("analysis").iterdir()}
+    assert written == {"features.json", "correlations.svg", "word-types.svg"}
     analysis = decode(Path("analysis/features.json").read_text("utf-8"))
     assert analysis.features == ["tf_idf", "ppmi", "unsupported"]
     arguments = ("--no-sources", "--features", "idf,length", "--json")

@@ -1,29 +1,20 @@
 """`veridical guard` as a person runs it."""
 
-from __future__ import annotations
-
-import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
+from tests.lab.cli.conftest import Command
+from tests.lab.guard_model import RACE, RIGHT, WRONG, train
+from veridical.io.serialization import decode, encode
+from veridical.records.types import Outcome
+from veridical_lab.cli.guard import SamplingOptions
 
-from tests.lab.guard_model import RACE, RIGHT, WRONG, train  # noqa: E402
-from veridical.io.serialization import decode, encode  # noqa: E402
-from veridical.records.types import Outcome  # noqa: E402
-from veridical_lab.cli.guard import SamplingOptions  # noqa: E402
-
-Command = Callable[..., tuple[int, str, str]]
 MENDED = "backtracked at character 0: 'Peter' 1.00\n"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    torch.set_num_threads(1)
     return str(train(tmp_path_factory.mktemp("wrong")))
 
 

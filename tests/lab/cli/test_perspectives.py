@@ -1,20 +1,18 @@
 """`veridical kb`, `answer`, `data corrupt --method arguments` and `bench perspectives` as a person runs them."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.lab.cli.conftest import Command
 from tests.lab.corrupt.test_arguments import TOPICS
 from veridical.datasets import read
 from veridical.io.serialization import decode
 from veridical_lab.bench.compare import read_comparisons
 from veridical_lab.bench.results import read_result_rows
+from veridical_lab.models.testing import tiny
 
-Command = Callable[..., tuple[int, str, str]]
 ASK = ("answer", "Should cars be banned?", "--kb", "cars.kb", "-m", "scripted:model.json", "--arguments", "2")
 OVERLAP = (*ASK, "-d", "overlap")
 
@@ -28,11 +26,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> 
     }
     rows = [f"Should cars be banned?,{side},{text}" for side, texts in arguments.items() for text in texts]
     Path("cars.csv").write_text("\n".join(["topic,perspective,argument", *rows]))
-    passages = {
-        "introduction": "Views differ.",
-        "pro": "Cars pollute the air. Pigs fly.",
-        "con": "Shops lose customers.",
-    }
+    passages = {"introduction": "Views differ.", "pro": "Cars pollute the air. Pigs fly."}
+    passages["con"] = "Shops lose customers."
     revised = "Corrected text:\nCars pollute the air.\n\nShops lose customers."
     Path("model.json").write_text(
         json.dumps({"neutral answer": json.dumps(passages), "checked it against what you were given": revised})
@@ -119,17 +114,11 @@ def test_an_answer_that_cannot_be_read(command: Command) -> None:
 
 
 def topics_file() -> None:
-    rows = [
-        {
-            "id": topic.id,
-            "topic": topic.text,
-            "perspectives": {
-                name: [{"text": a.text, "paraphrases": list(a.paraphrases)} for a in group]
-                for name, group in topic.perspectives.items()
-            },
-        }
-        for topic in TOPICS
-    ]
+    rows = []
+    for topic in TOPICS:
+        sides = topic.perspectives.items()
+        given = {name: [{"text": a.text, "paraphrases": list(a.paraphrases)} for a in group] for name, group in sides}
+        rows.append({"id": topic.id, "topic": topic.text, "perspectives": given})
     Path("topics.json").write_text(json.dumps(rows))
 
 
@@ -213,9 +202,6 @@ def test_what_cannot_be_measured(command: Command, arguments: tuple[str, ...], m
 
 
 def test_train_classifier(command: Command) -> None:
-    pytest.importorskip("torch")
-    from veridical_lab.models.testing import tiny
-
     topics_file()
     tiny("bert", "encoder")
     common = ("train", "classifier", "topics.json", "--task", "coverage", "--method", "head", "--model", "encoder")

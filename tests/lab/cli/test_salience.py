@@ -1,25 +1,18 @@
 """`veridical salience` writes what its file ending says, and nothing where it cannot."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-pytest.importorskip("matplotlib")
+from tests.lab.cli.conftest import Command
+from veridical_lab.models.testing import tiny
 
-
-Command = Callable[..., tuple[int, str, str]]
 Salience = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    from veridical_lab.models.testing import tiny
-
     return f"{tiny('llama', tmp_path_factory.mktemp('model'))},dtype=fp32"
 
 

@@ -1,22 +1,15 @@
 """`veridical check --html` with a detector that draws: the page holds the maps it judged by, made once."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
+from tests.lab.cli.conftest import Command
 from veridical.records.types import Case, Source
 from veridical.workflows.checking import Maps, check_cases
 from veridical_lab.detectors.local.salience import Salience
 from veridical_lab.models.testing import tiny
-
-Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")

@@ -1,26 +1,19 @@
 """`veridical train tokens` and `veridical export`, from data to a check."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
 
 from tests.lab.detectors.feature_examples import examples
+from tests.lab.files import saved
 from veridical.cli import main
-from veridical.io.serialization import encode
 from veridical_lab.models.testing import tiny
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> str:
-    import torch
-
-    torch.set_num_threads(1)
-    path = tmp_path / "d.jsonl"
-    path.write_text("".join(encode(example) + "\n" for example in examples(60)), "utf-8")
-    return f"jsonl:{path}"
+    return saved(tmp_path / "d.jsonl", examples(60))
 
 
 def test_train_export_check(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,9 +36,7 @@ def test_train_export_check(data: str, tmp_path: Path, capsys: pytest.CaptureFix
     assert len(scores[0]) == 1 + 7
     assert scores[0] == pytest.approx(scores[1], abs=1e-4)
     more = ["train", "tokens", data, "--model", out, "--out", str(tmp_path / "more"), "--epochs", "1", "--hidden", "4"]
-    held_out = tmp_path / "held_out.jsonl"
-    held_out.write_text("".join(encode(example) + "\n" for example in examples(100)[60:]), "utf-8")
-    more += ["--attention", "prefix", "--validation", f"jsonl:{held_out}"]
+    more += ["--attention", "prefix", "--validation", saved(tmp_path / "held_out.jsonl", examples(100)[60:])]
     assert main(more) == 0  # from the classifier
     training = json.loads((tmp_path / "more" / "detector.json").read_text())["training"]
     assert (training["examples"], training["fractions"]) == ({"train": 60, "valid": 40}, None)

@@ -1,7 +1,5 @@
 """What several tests of corruptions ask of an example."""
 
-from __future__ import annotations
-
 from veridical.records.types import Example
 
 
@@ -9,6 +7,5 @@ def restored(changed: Example) -> str:
     """The response with each verdict's correction in its place."""
     text = changed.case.response
     for verdict in reversed(changed.gold.verdicts):
-        assert verdict.correction is not None
         text = text[: verdict.span.start] + verdict.correction + text[verdict.span.end :]
     return text

@@ -1,7 +1,5 @@
 """Composed answers and errors made by removing and adding arguments: the gold is exact, and nothing crosses a split."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Sequence
@@ -12,6 +10,7 @@ import pytest
 from veridical.datasets.split import split_by_document
 from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.types import Case, Example, Judgement, Source
+from veridical_lab.bench.perspectives import error_sets, training_sets
 from veridical_lab.corrupt import corrupt
 from veridical_lab.corrupt.argument_responses import clause_of, composed
 from veridical_lab.corrupt.arguments import AMBIGUOUS, FULL, Arguments, each_error
@@ -236,8 +235,6 @@ def test_no_topic_and_no_argument_crosses_a_split() -> None:
 
 
 def test_training_data_grow_and_leave_the_test_part_alone() -> None:
-    from veridical_lab.bench.perspectives import error_sets, training_sets
-
     topics = [topic(i) for i in range(40)]
     sets = {name: training_sets(topics, name, per_topic=2) for name in ("synth", "para", "dev")}
     ids = {name: {example.case.id for example in parts["train"]} for name, parts in sets.items()}

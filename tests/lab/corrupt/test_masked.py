@@ -1,7 +1,5 @@
 """Masked words: what is masked, gold exact to the character, ranking, and the same result in any batch."""
 
-from __future__ import annotations
-
 import random
 from itertools import pairwise
 from pathlib import Path
@@ -10,8 +8,6 @@ from zlib import crc32
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-pytest.importorskip("torch")
 
 from tests.lab.corrupt.examples import restored
 from veridical.inference.local_model import LocalModel
@@ -35,9 +31,7 @@ TEXT = (
 
 @pytest.fixture(scope="module")
 def fills(tmp_path_factory: pytest.TempPathFactory) -> LocalModel:
-    import torch
 
-    torch.set_num_threads(1)
     return load(tiny("bert", tmp_path_factory.mktemp("fills"), head="MaskedLM"), dtype="fp32", kinds=("masked",))
 
 

@@ -1,7 +1,5 @@
 """Kinds of names by cues, names swapped within their kind, and names found by a pipeline."""
 
-from __future__ import annotations
-
 import random
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Corrupted examples as a stream: mixtures of ways, and a file that an interrupted run continues."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections import Counter

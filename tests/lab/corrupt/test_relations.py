@@ -1,7 +1,5 @@
 """Relations with a direction are swapped; those that hold both ways, or that a source has, are not."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Rewrites keep what is said: what each does, what it leaves alone, and that nothing else changes."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from itertools import islice

@@ -1,7 +1,5 @@
 """Errors made by rule: every type, their spans, what is never put in, copied sentences, real texts."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Training cases from plain text: gold exact to the character, sources as wanted, the same cases for the same seed."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from itertools import islice

@@ -1,7 +1,5 @@
 """Names, numbers and times: found, and swapped in the source (`knowledge`) or in the response (`entities`)."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

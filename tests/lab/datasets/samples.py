@@ -1,7 +1,5 @@
 """Small files in the publishers' formats, with invented content: what readers are tested on."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -17,90 +15,47 @@ def put(path: Path, content: str | list | dict, *, lines: bool = True) -> Path:
     return path
 
 
+def table(names: str, *rows: tuple[object, ...]) -> list[dict]:
+    """Objects whose fields have these names."""
+    return [dict(zip(names.split(), row, strict=True)) for row in rows]
+
+
 def ragtruth(folder: Path) -> Path:
-    sources = [
-        {
-            "source_id": "7",
-            "task_type": "Summary",
-            "source": "News",
-            "source_info": "The mill burnt down.",
-            "prompt": "Sum up",
-        },
-        {
-            "source_id": "8",
-            "task_type": "QA",
-            "source": "Web",
-            "source_info": {"question": "how deep is the lake", "passages": "passage 1: The lake is 40 m deep.\n\n"},
-            "prompt": "Answer",
-        },
-        {
-            "source_id": "9",
-            "task_type": "Data2txt",
-            "source": "Shops",
-            "source_info": {"name": "Café Lune", "wifi": None},
-            "prompt": "Write",
-        },
-    ]
+    lake = {"question": "how deep is the lake", "passages": "passage 1: The lake is 40 m deep.\n\n"}
+    sources = table(
+        "source_id task_type source source_info prompt",
+        ("7", "Summary", "News", "The mill burnt down.", "Sum up"),
+        ("8", "QA", "Web", lake, "Answer"),
+        ("9", "Data2txt", "Shops", {"name": "Café Lune", "wifi": None}, "Write"),
+    )
     span = {"start": 16, "end": 23, "text": "in 1901", "meta": "no year", "label_type": "Evident Baseless Info"}
-    extra = {"implicit_true": False, "due_to_null": False}
-    responses = [
-        {
-            "id": "0",
-            "source_id": "7",
-            "model": "m1",
-            "labels": [{**span, **extra}],
-            "split": "train",
-            "response": "The mill burned in 1901.",
-        },
-        {"id": "1", "source_id": "8", "model": "m1", "labels": [], "split": "test", "response": "It is 40 m deep."},
-        {"id": "2", "source_id": "9", "model": "m2", "labels": [], "split": "train", "response": "\nCafé Lune."},
-    ]
-    for row in responses:
-        row |= {"temperature": 0.7, "quality": "good"}
+    span |= {"implicit_true": False, "due_to_null": False}
+    responses = table(
+        "id source_id model labels split response temperature quality",
+        ("0", "7", "m1", [span], "train", "The mill burned in 1901.", 0.7, "good"),
+        ("1", "8", "m1", [], "test", "It is 40 m deep.", 0.7, "good"),
+        ("2", "9", "m2", [], "train", "\nCafé Lune.", 0.7, "good"),
+    )
     put(folder / "source_info.jsonl", sources)
     put(folder / "response.jsonl", responses)
     return folder
 
 
 def halueval(folder: Path) -> Path:
-    put(
-        folder / "qa_data.json",
-        [{"knowledge": "Oslo is old.", "question": "Is Oslo old?", "right_answer": "Yes", "hallucinated_answer": "No"}],
+    qa = table("knowledge question right_answer hallucinated_answer", ("Oslo is old.", "Is Oslo old?", "Yes", "No"))
+    said = "[Human]: Do you like tea? [Assistant]: I do. [Human]: Which one?"
+    dialogue = table(
+        "knowledge dialogue_history right_response hallucinated_response", ("Assam is a tea.", said, "Assam.", "Mocha.")
     )
-    dialogue = "[Human]: Do you like tea? [Assistant]: I do. [Human]: Which one?"
-    put(
-        folder / "dialogue_data.json",
-        [
-            {
-                "knowledge": "Assam is a tea.",
-                "dialogue_history": dialogue,
-                "right_response": "Assam.",
-                "hallucinated_response": "Mocha.",
-            }
-        ],
+    summaries = table("document right_summary hallucinated_summary", ("A barn fell.", "Barn fell", "Barn sold"))
+    general = table(
+        "ID user_query chatgpt_response hallucination hallucination_spans",
+        ("1", "q", "ok", "no", []),
+        ("1", "r", "a\nb\nc", "yes", ["a\nc"]),
+        ("2", "s", "so", "yes", ["too short"]),
     )
-    put(
-        folder / "summarization_data.json",
-        [{"document": "A barn fell.", "right_summary": "Barn fell", "hallucinated_summary": "Barn sold"}],
-    )
-    general = [
-        {"ID": "1", "user_query": "q", "chatgpt_response": "ok", "hallucination": "no", "hallucination_spans": []},
-        {
-            "ID": "1",
-            "user_query": "r",
-            "chatgpt_response": "a\nb\nc",
-            "hallucination": "yes",
-            "hallucination_spans": ["a\nc"],
-        },
-        {
-            "ID": "2",
-            "user_query": "s",
-            "chatgpt_response": "so",
-            "hallucination": "yes",
-            "hallucination_spans": ["too short"],
-        },
-    ]
-    put(folder / "general_data.json", general)
+    for name, rows in (("qa", qa), ("dialogue", dialogue), ("summarization", summaries), ("general", general)):
+        put(folder / f"{name}_data.json", rows)
     return folder
 
 
@@ -114,12 +69,8 @@ def frank(folder: Path) -> Path:
         "hash": "ab12", "model_name": "bart", "article": "A dam broke.", "summary": summary, "split": "test",
         "summary_sentences": ["The dam broke.", "Ten people left ."], "summary_sentences_annotations": labels,
     }  # fmt: skip
-    clean = {
-        **row,
-        "model_name": "pgn",
-        "split": "valid",
-        "summary_sentences_annotations": [labels[0], {"annotator_0": ["NoE"]}],
-    }
+    few = {"summary_sentences_annotations": [labels[0], {"annotator_0": ["NoE"]}]}
+    clean = {**row, "model_name": "pgn", "split": "valid", **few}
     return put(folder / "human_annotations_sentence.json", [row, clean], lines=False).parent
 
 
@@ -136,12 +87,10 @@ def tofueval(folder: Path) -> Path:
 
 
 def aggrefact(folder: Path) -> Path:
-    rows = [
-        {"dataset": "Wice", "doc": "Bees fly.", "claim": "Bees fly.", "label": 1, "contamination_identifier": "x"},
-        {"dataset": "Reveal", "doc": "Bees fly.", "claim": "Bees swim.", "label": 0, "contamination_identifier": "y"},
-    ]
-    put(folder / "dev.jsonl", rows)
-    put(folder / "test.csv", "dataset,doc,claim,label,contamination_identifier\nWice,Ants dig.,Ants dig.,1,z\n")
+    names = "dataset doc claim label contamination_identifier"
+    bees = ("Wice", "Bees fly.", "Bees fly.", 1, "x"), ("Reveal", "Bees fly.", "Bees swim.", 0, "y")
+    put(folder / "dev.jsonl", table(names, *bees))
+    put(folder / "test.csv", f"{names.replace(' ', ',')}\nWice,Ants dig.,Ants dig.,1,z\n")
     return folder
 
 
@@ -156,46 +105,23 @@ def faithbench(folder: Path) -> Path:
         mark("b", ["Benign"], "The", 0, source_span=None, source_start=None, source_end=None),
         mark("b", ["Questionable"], "production budget", 4),
     ]
-    samples = [
-        {
-            "sample_id": 0,
-            "source": "A budget of 3.",
-            "summary": "The production budget was 3.",
-            "annotations": marks,
-            "metadata": {"summarizer": "m"},
-        },
-        {
-            "sample_id": 1,
-            "source": "A budget.",
-            "summary": "A budget.",
-            "annotations": [],
-            "metadata": {"summarizer": "m"},
-        },
-    ]
+    samples = table(
+        "sample_id source summary annotations metadata",
+        (0, "A budget of 3.", "The production budget was 3.", marks, {"summarizer": "m"}),
+        (1, "A budget.", "A budget.", [], {"summarizer": "m"}),
+    )
     put(folder / "data_for_release" / "batch_3.json", {"samples": samples})
     return folder
 
 
 def chevrons(folder: Path) -> Path:
     response = "He won twice. It was fun. Read x < y."
+    copies = ("He won <twice>. It was <fun>.", "He won <twice. > It was fun.", "He won twice. It was fun.")
+    first = {"id": "1", "response": response, "sources": ["He won once."], "task": "CF"}
+    second = {"id": "2", "response": response, "sources": []}
     rows = [
-        {
-            "id": "1",
-            "response": response,
-            "sources": ["He won once."],
-            "task": "CF",
-            "annotations": {
-                "ann": "He won <twice>. It was <fun>.",
-                "bo": "He won <twice. > It was fun.",
-                "cy": "He won twice. It was fun.",
-            },
-        },
-        {
-            "id": "2",
-            "response": response,
-            "sources": [],
-            "annotations": {"ann": "He won twice. It was fun. Read <x < y>."},
-        },
+        {**first, "annotations": dict(zip(("ann", "bo", "cy"), copies, strict=True))},
+        {**second, "annotations": {"ann": "He won twice. It was fun. Read <x < y>."}},
     ]
     return put(folder / "marked.jsonl", rows)
 
@@ -230,12 +156,8 @@ def begin(folder: Path) -> Path:
 
 
 def jsonl(folder: Path) -> Path:
-    gold = {
-        "case_id": "1",
-        "by": "human:me",
-        "hallucination": 1.0,
-        "verdicts": [{"span": {"start": 3, "end": 7}, "score": 1.0}],
-    }
+    gold = {"case_id": "1", "by": "human:me", "hallucination": 1.0}
+    gold["verdicts"] = [{"span": {"start": 3, "end": 7}, "score": 1.0}]
     case = {"id": "1", "response": "In Rome", "sources": ["In Oslo"]}
     put(folder / "train.jsonl", [{"veridical": "example/1", "case": case, "gold": gold, "document": "d"}])
     case = {**case, "id": "2"}

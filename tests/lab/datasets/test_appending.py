@@ -1,7 +1,5 @@
 """An interrupted file of lines goes on where it stopped."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A character counts where at least k annotators mark it."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest
@@ -71,14 +69,9 @@ def test_low_scores_are_no_marks() -> None:
 
 
 def test_omissions_source_by_source() -> None:
-    people = [
-        Judgement(
-            "1", "human:a", omission=1.0, omissions=(Omission("s", Span(0, 4), 1.0), Omission("t", Span(0, 1), 1))
-        ),
-        Judgement(
-            "1", "human:b", omission=1.0, omissions=(Omission("s", Span(2, 6), 1.0), Omission("t", Span(0, 1), 0))
-        ),
-    ]
+    marks = (Span(0, 4), 1.0), (Span(2, 6), 0.0)
+    left_out = [(Omission("s", span, 1.0), Omission("t", Span(0, 1), score)) for span, score in marks]
+    people = [Judgement("1", "human:a", omission=1.0, omissions=omissions) for omissions in left_out]
     merged = at_least(2, people, CASE)
     assert [(o.source_id, o.span) for o in merged.omissions] == [("s", Span(2, 4))]
     assert merged.omission == 1.0

@@ -1,7 +1,5 @@
 """The sets for training (sentence pairs, statements about tables, data-to-text) in each publisher's format."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json
@@ -54,7 +52,10 @@ FAITH = {"knowledge": "Tea is hot.", "history": "Hi"}
 WOW = {"topic": "Tea", "message": "Hi", "dodeca_response": "hot", "memnet_response": "cold", "knowledge": "Tea is hot."}
 
 # the file of each set with its text, and (id, response, label) of what is read from it
-PAWSX = ("de", "es", "fr", "ja", "ko", "zh")
+PAWSX, PARAPHRASES = (
+    ("de", "es", "fr", "ja", "ko", "zh"),
+    (("B of A .", "not entailed"), ("Runs a dog .", "entailment")),
+)
 SAMPLES: dict[str, tuple[dict[str, str], list[tuple[str, str, str | None]]]] = {
     "snli": (
         {"s1.dev": f"{DOG} \n{DOG} \n", "s2.dev": f"{ANIMAL} \n{CAT} \n", "labels.dev": "entailment\ncontradiction\n"},
@@ -110,21 +111,16 @@ SAMPLES: dict[str, tuple[dict[str, str], list[tuple[str, str, str | None]]]] = {
     ),
     "pawsx_en": (
         {"dev-en.tsv": tsv(("A of B .", "B of A .", 0), (DOG, "Runs a dog .", 1))},
-        [("all/1", "B of A .", "not entailed"), ("all/2", "Runs a dog .", "entailment")],
+        [(f"all/{i}", *pair) for i, pair in enumerate(PARAPHRASES, 1)],
     ),
     "pawsx": (
         {f"pawsx_dev.{language}.tsv": tsv(("A of B .", "B of A .", 0), (DOG, "Runs a dog .", 1)) for language in PAWSX},
-        [
-            pair
-            for language in PAWSX
-            for pair in ((f"{language}/1", "B of A .", "not entailed"), (f"{language}/2", "Runs a dog .", "entailment"))
-        ],
+        [(f"{of}/{i}", *pair) for of in PAWSX for i, pair in enumerate(PARAPHRASES, 1)],
     ),
     "fever_symmetric": (
         {
             "symmetric_v0.2/fever_symmetric_dev.jsonl": lines(
-                {"claim": CAT, "evidence": DOG, "gold_label": "REFUTES"},
-                {"claim": CAT, "evidence": CAT, "gold_label": "SUPPORTS"},
+                *({"claim": CAT, "evidence": e, "gold_label": g} for e, g in ((DOG, "REFUTES"), (CAT, "SUPPORTS")))
             )
         },
         [("dev/1", CAT, "contradiction"), ("dev/2", CAT, "entailment")],
@@ -149,19 +145,10 @@ SAMPLES: dict[str, tuple[dict[str, str], list[tuple[str, str, str | None]]]] = {
                 ]
             ),
         },
-        [
-            *zip(
-                ("gold/topical/1", "gold/topical/2", "gold/topical/3"),
-                ("It is\nhot.",) * 3,
-                ("entailment", "partial", None),
-                strict=True,
-            ),
-            *zip(
-                ("gpt2/cmu/1", "gpt2/cmu/2", "gpt2/cmu/3"),
-                ("It is hot.",) * 3,
-                ("entailment", "partial", "not entailed"),
-                strict=True,
-            ),
+        [(f"gold/topical/{i}", "It is\nhot.", label) for i, label in enumerate(("entailment", "partial", None), 1)]
+        + [
+            (f"gpt2/cmu/{i}", "It is hot.", label)
+            for i, label in enumerate(("entailment", "partial", "not entailed"), 1)
         ],
     ),
     "wow_q2": (
@@ -193,10 +180,8 @@ SAMPLES: dict[str, tuple[dict[str, str], list[tuple[str, str, str | None]]]] = {
             )
         },
         [
-            ("all/1/yes", 'The answer to "Any cat?" is yes.', "contradiction"),
-            ("all/1/no", 'The answer to "Any cat?" is no.', "entailment"),
-            ("all/2/yes", 'The answer to "Any cat?" is yes.', "neutral"),
-            ("all/2/no", 'The answer to "Any cat?" is no.', "neutral"),
+            (f"all/{said}", f'The answer to "Any cat?" is {said[2:]}.', label)
+            for said, label in zip(("1/yes", "1/no", "2/yes", "2/no"), (NLI[2], NLI[0], NLI[1], NLI[1]), strict=True)
         ],
     ),
     "tabfact": (
@@ -230,27 +215,15 @@ SAMPLES: dict[str, tuple[dict[str, str], list[tuple[str, str, str | None]]]] = {
         {
             "gsml.csv": table(
                 [
-                    {
-                        "TEXT_ID": "S1.txt",
-                        "DOC_TOKEN_START": 3,
-                        "DOC_TOKEN_END": 4,
-                        "TYPE": "NUMBER",
-                        "TOKENS": "12 points",
-                    }
-                    | {"CORRECTION": "10 points", "COMMENT": ""}
+                    {"TEXT_ID": "S1.txt", "DOC_TOKEN_START": 3, "DOC_TOKEN_END": 4, "TYPE": "NUMBER"}
+                    | {"TOKENS": "12 points", "CORRECTION": "10 points", "COMMENT": ""}
                 ]
             ),
             "texts/S1.txt": "Ada scored 12 points .",
             "shared_task.jsonl": lines(
-                {
-                    "shared_task_text_id": "S1",
-                    "home_name": "Owls",
-                    "vis_name": "Jays",
-                    "day": "02_03_17",
-                    "home_line": {"TEAM-PTS": "90"},
-                    "vis_line": {"TEAM-PTS": "80"},
-                    "box_score": {"PTS": {"0": "10", "1": "N/A"}, "PLAYER_NAME": {"0": "Ada", "1": "Bea"}},
-                }
+                {"shared_task_text_id": "S1", "home_name": "Owls", "vis_name": "Jays", "day": "02_03_17"}
+                | {"home_line": {"TEAM-PTS": "90"}, "vis_line": {"TEAM-PTS": "80"}}
+                | {"box_score": {"PTS": {"0": "10", "1": "N/A"}, "PLAYER_NAME": {"0": "Ada", "1": "Bea"}}}
             ),
         },
         [("train/S1", "Ada scored 12 points .", None)],
@@ -258,12 +231,8 @@ SAMPLES: dict[str, tuple[dict[str, str], list[tuple[str, str, str | None]]]] = {
     "quintd": (
         {
             "annotations_human.jsonl": lines(
-                {
-                    "dataset": "owid",
-                    "model": "m",
-                    "table_idx": 0,
-                    "annotations": [{"type": 2, "text": "up ", "start": 8}],
-                }
+                {"dataset": "owid", "model": "m", "table_idx": 0}
+                | {"annotations": [{"type": 2, "text": "up ", "start": 8}]}
             ),
             "outputs/test/owid/default/m.out": "One.\\nI up now.\n",
             "outputs/test/owid/default/mistral.json": json.dumps({"generated": [{"in": "Data:\n```\na,1\n```\nTask"}]}),
@@ -288,17 +257,10 @@ def all_of(name: str, folder: Path) -> list[Example]:
     return list(read(f"{name}:{sample(name, folder)}"))
 
 
-def is_training_set(name: str) -> bool:
-    return name in DATASETS.plugins and DATASETS.plugins[name].module.rpartition(".")[2] in (
-        "entailment",
-        "tables",
-        "quintd",
-        "rotowire_errors",
-    )
-
-
 def test_every_set_has_a_sample() -> None:
-    assert sorted(SAMPLES) == sorted(filter(is_training_set, DATASETS))
+    modules = {name: plugin.module.rpartition(".")[2] for name, plugin in DATASETS.plugins.items()}
+    of_training = ("entailment", "tables", "quintd", "rotowire_errors")
+    assert sorted(SAMPLES) == sorted(name for name, module in modules.items() if module in of_training)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -433,9 +395,6 @@ def test_broken_gzip_data_is_said(tmp_path: Path) -> None:
     (tmp_path / "dev-en.tsv.gz").write_bytes(b"plain")
     with pytest.raises(DataError, match="cannot be read"):
         list(read(f"pawsx_en:{tmp_path}"))
-
-
-# On the published files beside the checkout
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -1,7 +1,5 @@
 """One contract over every registered reader, and what the table in the docs says of it."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """The sources of a case among those of other documents."""
 
-from __future__ import annotations
-
 import pytest
 
 from veridical.records.errors import InputError

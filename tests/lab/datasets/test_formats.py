@@ -1,7 +1,5 @@
 """Every reader on small files in its publisher's format: what comes out, place by place."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -351,5 +349,5 @@ def test_a_claim_of_wice_without_meta_is_named(tmp_path: Path) -> None:
     file = tmp_path / "oracle_chunks" / "claim" / "test.jsonl"
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps(row) + "\n")
-    with pytest.raises(DataError, match="test.jsonl:1: 'meta' is 'none', not an object"):
+    with pytest.raises(DataError, match=r"test\.jsonl:1: 'meta' is 'none', not an object"):
         list(read(f"wice:{tmp_path}", "claims/test"))

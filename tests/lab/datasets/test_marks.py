@@ -1,7 +1,5 @@
 """Tokens, quotes and differences become the right characters."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """Every reader on the published files beside the checkout: counts, and labels derived again from the raw files."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

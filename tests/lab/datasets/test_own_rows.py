@@ -1,7 +1,5 @@
 """One's own table with a label works wherever labelled data does."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

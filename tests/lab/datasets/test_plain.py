@@ -1,7 +1,5 @@
 """Plain documents: every layout, the order of files, what is left out, and what cannot be read."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zipfile

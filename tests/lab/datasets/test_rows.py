@@ -1,7 +1,5 @@
 """Rows with line numbers: what is read, what is refused and where, and that `on_bad` loses nothing else."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

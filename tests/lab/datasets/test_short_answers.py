@@ -1,7 +1,5 @@
 """Short answers and their rivals: which wrong answer is chosen, the statements, and documents over all languages."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter
@@ -18,7 +16,6 @@ from veridical.datasets.split import document_of
 from veridical.io.serialization import decode, encode
 from veridical.records.errors import DataError
 from veridical.records.spans import Span
-from veridical.records.types import Example
 from veridical_lab.datasets.answer_statements import statement
 from veridical_lab.datasets.rivals import frequent_words, kind_of, rival
 
@@ -60,10 +57,8 @@ def test_a_rival_is_another_answer_of_the_same_kind_before_a_stretch_of_the_same
 def test_stretches_are_whole_phrases_without_function_words_at_their_edges() -> None:
     passage = "He saw the old red mill. Then Sir John Paul Smith met Ada King near the long blue canal."
     assert chosen("Who came?", "Ada King", passage=passage) is None  # not a part of a longer name
-    assert chosen("What did he see?", "red mill", passage=passage) in {
-        ("long blue", "stretch"),
-        ("blue canal", "stretch"),
-    }
+    text, origin = chosen("What did he see?", "red mill", passage=passage) or ("", "")
+    assert (text in ("long blue", "blue canal"), origin) == (True, "stretch")
 
 
 def test_scripts_without_blanks_take_clauses_and_values() -> None:
@@ -103,10 +98,8 @@ def folder(path: Path) -> Path:
     asked = [("q1", "When was the library built?", "1931."), ("q2", "When did its predecessor open?", "1913")]
     put(path / "xquad.en.json", squad((PASSAGE, asked), title="Library"))
     german = "Die Bibliothek wurde 1931 gebaut, ihr Vorgänger 1913."
-    put(
-        path / "xquad.de.json",
-        squad((german, [("q1", "Wann?", "1931"), ("q2", "Wann der Vorgänger?", "1913")]), title="Library"),
-    )
+    both = [("q1", "Wann?", "1931"), ("q2", "Wann der Vorgänger?", "1913")]
+    put(path / "xquad.de.json", squad((german, both), title="Library"))
     put(path / "mlqa_dev.en.json", squad((PASSAGE, [("m1", "When was it built?", "1931")])))
     put(path / "mlqa_dev.de.json", squad((german, [("m1", "Wann wurde sie gebaut?", "1931")])))
     put(path / "tydi_dev.fi.json", squad((PASSAGE, [("0", "Milloin?", "")])))
@@ -168,13 +161,9 @@ def test_the_whole_set(shared_data: Path) -> None:
     assert {tuple(a["title"] for a in articles) for articles in titles} == {tuple(a["title"] for a in titles[0])}
 
 
-def words_alone(examples: list[Example]) -> float:
-    """How often the longer of the two answers is the wrong one; what the lengths alone tell."""
-    pairs = [(len(a.case.response), len(b.case.response)) for a, b in zip(examples[::2], examples[1::2], strict=True)]
-    return sum((b > a) + (a == b) / 2 for a, b in pairs) / len(pairs)
-
-
 def test_lengths_do_not_tell_right_from_wrong(shared_data: Path) -> None:
     if not (shared_data / "languages").is_dir():
         pytest.skip("the folder ../shared/data/languages is not beside this checkout")
-    assert 0.4 < words_alone(list(read(f"short_answers:{shared_data / 'languages'}", "en"))) < 0.6
+    lengths = [len(e.case.response) for e in read(f"short_answers:{shared_data / 'languages'}", "en")]
+    pairs = list(zip(lengths[::2], lengths[1::2], strict=True))
+    assert 0.4 < sum((b > a) + (a == b) / 2 for a, b in pairs) / len(pairs) < 0.6

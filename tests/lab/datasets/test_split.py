@@ -1,7 +1,5 @@
 """Splits by document, and the fingerprint of a set."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """What is counted in a data set, and that counting it takes one pass over its groups."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from veridical.records.types import Case, Example, Judgement, Span, Verdict

@@ -1,7 +1,5 @@
 """The tokens of Mu-SHROOM's language models and the characters of their answers."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 
@@ -35,7 +33,6 @@ def test_byte_level_tokens_cover_the_text(middle: str, cuts: list[int]) -> None:
     assert covered[-1].end == len(text)
     assert all(a.end == b.start or a.end == b.start + 1 for a, b in pairwise(covered))
     for token, span in zip(tokens, spans, strict=True):
-        assert span is not None
         piece = bytes(byte_letters()[letter] for letter in token)
         assert piece in text[span.start : span.end].encode()
 

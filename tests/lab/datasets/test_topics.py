@@ -1,7 +1,5 @@
 """Topics with arguments: every form of file, every kind of bad input, and the draw of as many for each perspective."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The written statements, pairs and answers: texts and spans to the character, labels, groups."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """Tiny classifiers of hallucination and coverage, trained in a moment on errors that show in the words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +19,9 @@ def examples(count: int = 24) -> list[Example]:
         sources = (Source("a", "The cat sat.", "pro", True), Source("b", "Dogs run.", "con", True))
         case = Case(str(i), " ".join(said), sources, question=f"Q{i % 3}?")
         second = Span(len(said[0]) + 1, len(case.response))
-        gold = Judgement(
-            str(i),
-            "human:a",
-            float(wrong),
-            float(wrong),
-            (Verdict(Span(0, len(said[0])), 0.0), Verdict(second, float(wrong))),
-            (Omission("a", Span(0, 12), 0.0), Omission("b", Span(0, 9), float(wrong))),
-        )
+        verdicts = (Verdict(Span(0, len(said[0])), 0.0), Verdict(second, float(wrong)))
+        omissions = (Omission("a", Span(0, 12), 0.0), Omission("b", Span(0, 9), float(wrong)))
+        gold = Judgement(case.id, "human:a", float(wrong), float(wrong), verdicts, omissions)
         made.append(Example(case, gold, document=str(i)))
     return made
 

@@ -1,7 +1,5 @@
 """Labelled examples whose errors the features can see, and detectors trained on them in a moment."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

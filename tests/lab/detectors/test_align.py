@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import json
-import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
 
 from veridical.detectors import load_detector
 from veridical.inference.local_model import LocalModel
@@ -23,8 +21,6 @@ from veridical_lab.detectors.align.encoding import encode_texts, windows_of
 from veridical_lab.detectors.align.similarity import best_matches
 from veridical_lab.models.testing import tiny
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-
 LONG = " ".join(f"The cat sat on mat {i}, and {i + 3} dogs slept in the house near Paris." for i in range(60))
 SOURCE = Source("a", "The cat sat on the mat. In 2019 Anna Berg met 1,200 dogs near the lake.", must_cover=True)
 CASE = Case("1", "The cat slept near 1200 dogs in 2020, said Bob.", (SOURCE,))
@@ -32,7 +28,6 @@ CASE = Case("1", "The cat slept near 1200 dogs in 2020, said Bob.", (SOURCE,))
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
     return tiny("bert", tmp_path_factory.mktemp("bert"))
 
 
@@ -85,22 +80,16 @@ def test_best_matches_are_those_of_the_whole_matrix(rows: int, columns: int, blo
     a, b = (random.standard_normal((n, 5)).astype(np.float32) for n in (rows, columns))
     a, b = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (a, b))
     rows_allowed, columns_allowed = random.random(rows) < 0.7, random.random(columns) < 0.7
-    found = best_matches(
-        torch.from_numpy(a),
-        torch.from_numpy(b),
-        rows_allowed=rows_allowed,
-        columns_allowed=columns_allowed,
-        k=3,
-        block=block,
-    )
+    allowed = {"rows_allowed": rows_allowed, "columns_allowed": columns_allowed}
+    found = best_matches(torch.from_numpy(a), torch.from_numpy(b), **allowed, k=3, block=block)
     matrix = a @ b.T
     for i in range(rows):
         order = [j for j in np.argsort(-matrix[i]) if columns_allowed[j]][:3]
         assert found.columns[i].tolist() == order + [-1] * (3 - len(order))
         np.testing.assert_allclose(found.cosines[i, : len(order)], matrix[i, order], atol=1e-5)
     for j in range(columns):
-        allowed = [i for i in range(rows) if rows_allowed[i]]
-        best = max(allowed, key=lambda i, j=j: matrix[i, j]) if allowed else -1  # type: ignore[misc]
+        others = [i for i in range(rows) if rows_allowed[i]]
+        best = max(others, key=lambda i, j=j: matrix[i, j]) if others else -1  # type: ignore[misc]
         assert found.rows[j] == best
 
 
@@ -163,8 +152,6 @@ def test_omissions_are_the_matrix_read_the_other_way(folder: Path) -> None:
     assert judgement.omission == turned.hallucination
     two = (Source("p", SOURCE.text, "pro", True), Source("c", "Nothing of the sort in 1998.", "con", True))
     both = judge(folder, Case("1", CASE.response, two))
-    assert judgement.omission is not None
-    assert both.omission is not None
     assert both.omission >= judgement.omission  # the worst perspective counts
     alone = judge(folder, Case("1", CASE.response, two[1:]))
     assert both.omission == alone.omission
@@ -188,8 +175,6 @@ def test_rare_words_count_more_with_idf(folder: Path) -> None:
     case = Case("1", f"{source.text} Bob.", (source,))  # "cat" is in each sentence, "Bob" in none
     plain, weighted = judge(folder, case), judge(folder, case, idf=True)
     assert plain.verdicts == weighted.verdicts
-    assert plain.hallucination is not None
-    assert weighted.hallucination is not None
     assert 0 < plain.hallucination < weighted.hallucination < 1
 
 
@@ -220,7 +205,6 @@ def test_cases_are_grouped_by_their_different_texts() -> None:
 def test_the_score_falls_with_the_cosine(folder: Path) -> None:
     detector = Align(folder, dtype="fp32")
     (found,) = detector.reader.match([CASE])
-    assert found.response is not None
     low, high = (match_scores(found.response, baseline, values=False) for baseline in (0.0, 0.9))
     assert (low <= high).all()
     assert ((low >= 0) & (high <= 1)).all()
@@ -260,8 +244,6 @@ def test_what_cannot_encode_is_refused(folder: Path, tmp_path: Path) -> None:
 
 
 def test_numbers_that_are_not_finite_are_not_judged(folder: Path, tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
     broken = tiny("bert", tmp_path / "nan")
     weights = load_file(broken / "model.safetensors")
     name = next(n for n in weights if "layer.1.output.dense.weight" in n)

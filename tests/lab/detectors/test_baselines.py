@@ -1,7 +1,5 @@
 """The baselines say what their names promise, and no more."""
 
-from __future__ import annotations
-
 import pytest
 
 from veridical.detectors import load_detector
@@ -47,13 +45,8 @@ def test_majority_is_fitted() -> None:
 
 
 def test_response_words_learn_from_words_and_see_no_source() -> None:
-    said = [
-        ("It may rain.", 0.0),
-        ("It rains because of trade.", 1.0),
-        ("It may snow.", 0.0),
-        ("Snow, because of it.", 1.0),
-    ]
-    taught = [Example(Case(str(i), text), Judgement(str(i), "human", score)) for i, (text, score) in enumerate(said)]
+    said = "It may rain.", "It rains because of trade.", "It may snow.", "Snow, because of it."
+    taught = [Example(Case(str(i), text), Judgement(str(i), "human", float(i % 2))) for i, text in enumerate(said)]
     cases = [Case("a", "It may hail."), Case("b", "Hail because of wind."), Case("c", " ")]
     unfit = load_detector("response_words")
     assert [(j.judged, bool(j.notes)) for j in unfit.judge(cases)] == [((), True)] * 3

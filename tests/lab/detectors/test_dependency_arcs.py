@@ -1,7 +1,5 @@
 """Dependency arcs, with a parser of one rule (each word hangs on the next) and, where it is at hand, spaCy's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest
@@ -44,11 +42,7 @@ def scores(response: str, *sources: str) -> dict[str, float]:
 def test_an_arc_of_a_source_backs_its_words() -> None:
     case, judgement = judged("Anna painted the bridge.", "In May, Anna painted the bridge.")
     assert judgement.hallucination == 0.0
-    assert {verdict.span.of(case.response): verdict.score for verdict in judgement.verdicts} == {
-        "Anna": 0.0,
-        "painted": 0.0,
-        "bridge": 0.0,
-    }
+    assert scores(case.response, case.sources[0].text) == {"Anna": 0.0, "painted": 0.0, "bridge": 0.0}
     evidence = {e.span.of(case.sources[0].text) for verdict in judgement.verdicts for e in verdict.evidence}
     assert evidence == {"Anna painted", "painted the bridge"}
 
@@ -108,9 +102,7 @@ def test_a_parser_that_loops_does_not_hang() -> None:
 
 def test_a_pipeline_that_is_not_there() -> None:
     with pytest.raises((InputError, MissingExtraError), match="spaCy"):
-        judge(
-            load_detector("dependency_arcs:no_such_pipeline"), [Case("1", "Yes it is.", (Source("a", "Yes it was."),))]
-        )
+        judge(load_detector("dependency_arcs:no_such_pipeline"), [Case("1", "It is.", (Source("a", "It was."),))])
 
 
 def test_a_real_parser() -> None:
@@ -118,13 +110,9 @@ def test_a_real_parser() -> None:
     try:
         detector = load_detector("dependency_arcs")
         source = Source("a", "Marta Kowalska won the race in Oslo, and the mayor opened the bridge in Rome.")
-        cases = [
-            Case(str(i), text, (source,))
-            for i, text in enumerate(("The mayor opened the bridge.", "The mayor won the race."))
-        ]
-        right, wrong = judge(detector, cases)
+        texts = ("The mayor opened the bridge.", "The mayor won the race.")
+        right, wrong = judge(detector, [Case(text, text, (source,)) for text in texts])
     except InputError as error:
         pytest.skip(str(error))
     assert right.hallucination == 0.0
-    assert wrong.hallucination is not None
     assert wrong.hallucination > 0.2

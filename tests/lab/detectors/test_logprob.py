@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import math
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import veridical_lab.models.encode as module
 from veridical.detectors import load_detector
 from veridical.models.load import load
 from veridical.records.errors import InputError, UnknownNameError
@@ -19,15 +17,12 @@ from veridical_lab.models.encode import encode
 from veridical_lab.models.runner import RequestedOutputs, Runner, RunnerResult
 from veridical_lab.models.testing import ENCODER_DECODERS, tiny
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-
 SOURCE = Source("a", "The cat sat on the mat, and the dogs slept in the house.")
 CASE = Case("1", "The cat slept 😀 on the mat.", (SOURCE,))
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
     return tiny("llama", tmp_path_factory.mktemp("llama"))
 
 
@@ -54,7 +49,6 @@ def test_nothing_loads_before_it_is_needed() -> None:
 
 def test_the_response_is_scored_by_the_mean_log_probability(folder: Path) -> None:
     _, result = read(folder)
-    assert result.logprob is not None
     expected = 1 - math.exp(float(result.logprob.mean()))
     assert judge(folder).hallucination == pytest.approx(expected, abs=1e-6)
 
@@ -73,7 +67,6 @@ def test_a_word_has_the_score_of_its_least_likely_token(folder: Path) -> None:
 
 def test_entropy_and_rank(folder: Path) -> None:
     _, result = read(folder)
-    assert result.entropy is not None
     assert result.rank is not None
     size = len(load(folder, dtype="fp32").tokenizer)
     entropy = judge(folder, score="entropy", unit="token")
@@ -102,7 +95,6 @@ def test_any_window_may_support_a_token(folder: Path) -> None:
     assert judgement.hallucination == pytest.approx(1 - math.exp(float(best.mean())), abs=1e-6)
     assert judgement.notes == (f"the sources did not fit into 256 tokens and were read in {len(made)} windows",)
     fewer = judge(folder, case, max_windows=1)
-    assert fewer.hallucination is not None
     assert fewer.hallucination > judgement.hallucination  # type: ignore[operator]
     assert "only the first 1 were read" in fewer.notes[0]
 
@@ -122,15 +114,12 @@ def test_what_failed_is_not_judged(folder: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_first_token_that_nothing_predicts_is_not_judged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import veridical_lab.models.encode as module
-
     monkeypatch.setattr(module, "special_tokens", lambda model: module.SpecialTokens((), ()))
     case = Case("1", "The cat sat.")
     (judgement,) = Logprob(folder, dtype="fp32", template="plain").judge([case])
     check_judgement(case, judgement)
     assert judgement.hallucination is not None
     assert [v.span.of(case.response) for v in judgement.verdicts] == ["cat", "sat"]
-    assert judgement.judged is not None
     assert judgement.judged[0].of(case.response) == " cat sat."
     assert "was not judged" in judgement.notes[0]
 
@@ -147,7 +136,6 @@ def test_the_raw_prompt(folder: Path) -> None:
 
 @pytest.fixture(scope="module", params=ENCODER_DECODERS)
 def summariser(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
     return tiny(request.param, tmp_path_factory.mktemp(request.param))
 
 
@@ -232,7 +220,5 @@ def test_on_a_real_model(shared_models: Path) -> None:
         [Case(name, f"The marathon in Berlin was won by {name} Kowalska.", (source,)) for name in ("Marta", "Peter")]
     )
     scores = {j.case_id: [v.score for v in j.verdicts][6:8] for j in (right, wrong)}
-    assert right.hallucination is not None
-    assert wrong.hallucination is not None
     assert right.hallucination < wrong.hallucination
     assert scores["Marta"][1] < 0.7 < 0.99 < scores["Peter"][1]

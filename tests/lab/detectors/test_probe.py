@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -30,8 +27,6 @@ from veridical_lab.models.testing import tiny
 from veridical_lab.probes.options import ProbeOptions, TrainingConfig
 from veridical_lab.probes.training import train_probe
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-
 SOURCE = Source("a", "The cat sat on the mat, and the dogs slept in the house.")
 CASE = Case("1", "the cat and dogs 😀 slept\n\nin Paris near house.", (SOURCE,))
 FAST = ProbeOptions("linear", learning_rates=(0.1, 0.03), batch_sizes=(16,), max_epochs=25)
@@ -39,7 +34,6 @@ FAST = ProbeOptions("linear", learning_rates=(0.1, 0.03), batch_sizes=(16,), max
 
 @pytest.fixture(scope="module", params=["linear", "pooling"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
     where = tmp_path_factory.mktemp("probe")
     model = load(tiny("llama", where / "model"), dtype="fp32")
     train_probe(
@@ -58,9 +52,6 @@ def offline(probe: Probe, case: Case) -> dict[str, np.ndarray]:
     (encoded,) = encode(model, case, "tldr")
     (result,) = Runner(model).run([encoded], RequestedOutputs(logprobs=False, sublayers=probe.sublayers))
     return {objective: head.score(result.hidden) for objective, head in probe.heads.items()}
-
-
-# --- offline ----------------------------------------------------------------------------------------------------------
 
 
 def test_nothing_loads_before_it_is_needed() -> None:
@@ -95,13 +86,6 @@ def test_it_finds_what_it_was_trained_to_find(probe: Probe) -> None:
     assert flagged < WRONG
 
 
-def test_tokens_as_units(folder: Path) -> None:
-    (judgement,) = Probe(folder, unit="token").judge([CASE])
-    said = [v.span.of(CASE.response) for v in judgement.verdicts]
-    assert "".join(said) == "".join(CASE.response.split())
-    assert said.count("😀") == 1
-
-
 def test_it_keeps_the_contract(folder: Path) -> None:
     assert_detector_contract(Probe(folder, max_windows=2))
 
@@ -131,9 +115,6 @@ def test_what_could_not_be_judged_is_told(probe: Probe, monkeypatch: pytest.Monk
     monkeypatch.setattr(Runner, "run", lambda self, encoded, want: [RunnerResult(failed="not finite") for _ in encoded])
     (judgement,) = probe.judge([CASE])
     assert (judgement.hallucination, judgement.judged, judgement.notes) == (None, (), ("not finite",))
-
-
-# --- specs and models -------------------------------------------------------------------------------------------------
 
 
 def test_spec(folder: Path, tmp_path: Path) -> None:
@@ -174,9 +155,6 @@ def test_a_base_model_that_moved(folder: Path, probe: Probe) -> None:
         probe.judge([CASE])
 
 
-# --- damaged artifacts ------------------------------------------------------------------------------------------------
-
-
 def changed(folder: Path, tmp_path: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     """A copy of an artifact whose `detector.json` was changed."""
     copy = Path(shutil.copytree(folder, tmp_path / "copy"))
@@ -197,10 +175,7 @@ def changed(folder: Path, tmp_path: Path, change: Callable[[dict[str, Any]], Non
         (lambda d: d["settings"].update(heads={}), r"settings\.heads is \[\]"),
         (lambda d: d["settings"].update(heads=[]), r"settings\.heads: Input should be an object"),
         (lambda d: d["settings"]["heads"].update(word=d["settings"]["heads"]["token"]), r"settings\.heads is .*'word'"),
-        (
-            lambda d: d["settings"]["heads"]["token"].pop("threshold"),
-            r"heads\.token\.threshold: Field required",
-        ),
+        (lambda d: d["settings"]["heads"]["token"].pop("threshold"), r"heads\.token\.threshold: Field required"),
         (lambda d: d["settings"]["heads"]["token"].update(threshold=7), r"heads\.token\.threshold is 7"),
         (lambda d: d["settings"]["heads"]["token"].update(kind="cubic"), r"heads\.token\.kind is 'cubic'"),
         (lambda d: d["settings"]["heads"]["token"].update(sublayers=[0, 1]), "the token-level probes: .* do not fit"),
@@ -236,9 +211,6 @@ def test_damaged_weights_are_one_line(
     save_artifact(replace(probe.artifact, tensors=tensors), tmp_path)
     with pytest.raises(DataError, match=match):
         Probe(tmp_path).judge([CASE])
-
-
-# --- live -------------------------------------------------------------------------------------------------------------
 
 
 def pieces(text: str, seed: int) -> Iterator[str]:

@@ -1,7 +1,5 @@
 """From gradients to words to scores: the formulas of the paper's appendix C, by hand and on tiny models."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess
@@ -33,7 +31,6 @@ CASE = Case("1", "Trams cost little, but wires look bad.", (PRO, CON), question=
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
     return tiny("llama", tmp_path_factory.mktemp("model"))
 
 
@@ -71,28 +68,45 @@ def fixed(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Any:
 # what each token bears on the tokens "Cats", "sle", "ep" (square roots of shares of 100)
 COLUMNS = [
     [math.sqrt(x) * (-1) ** i for i, x in enumerate(column)]
-    for column in (
-        [20, 10, 60, 5, 5, 0, 0, 0, 0],
-        [50, 0, 0, 30, 0, 0, 20, 0, 0],
-        [50, 0, 0, 10, 40, 0, 0, 0, 0],
-    )
+    for column in ([20, 10, 60, 5, 5, 0, 0, 0, 0], [50, 0, 0, 30, 0, 0, 20, 0, 0], [50, 0, 0, 10, 40, 0, 0, 0, 0])
 ]
 
 
-def test_words_contributions_and_attributions_by_hand(fixed: Any) -> None:
+def test_words_and_values_by_hand(fixed: Any) -> None:
     detector, case = fixed(COLUMNS)
     found = detector.map(case)
-    assert [(w.text, w.source_id) for w in found.source_words] == [
-        ("Cats", "a"),
-        ("doze", "a"),
-        ("Dogs", "b"),
-        ("bark", "b"),
-    ]
+    assert [f"{w.text} {w.source_id}" for w in found.source_words] == ["Cats a", "doze a", "Dogs b", "bark b"]
     assert [w.text for w in found.response_words] == ["Cats", "sleep"]
     expected = [[0.6, 0.0], [0.05, 0.3], [0.05, 0.4], [0.0, 0.0]]
     assert found.values == pytest.approx(np.array(expected), abs=1e-6)
-    assert found.contribution == pytest.approx([0.6, 0.3, 0.4, 0.0], abs=1e-6)
-    assert found.attribution == pytest.approx([0.6, 0.4], abs=1e-6)
+
+
+def spread(*shares: float) -> float:
+    return -sum(s * math.log(s) for s in shares)
+
+
+@pytest.mark.parametrize(
+    ("options", "contribution", "attribution"),
+    [
+        ({}, [0.6, 0.3, 0.4, 0.0], [0.6, 0.4]),
+        ({"aggregate": "sum"}, [0.6, 0.35, 0.45, 0.0], [0.7, 0.7]),
+        (
+            {"aggregate": "entropy"},
+            [1.0, 1 - spread(1 / 7, 6 / 7) / math.log(2), 1 - spread(1 / 9, 8 / 9) / math.log(2), 0.0],
+            [1 - spread(6 / 7, 0.5 / 7, 0.5 / 7) / math.log(4), 1 - spread(3 / 7, 4 / 7) / math.log(4)],
+        ),
+        # a word is supported if any window supports it; the second window's nine tokens bear alike on every token
+        ({"windows": 2}, [0.6, 0.3, 0.4, 1 / 9], [0.6, 0.4]),
+    ],
+    ids=["max", "sum", "entropy", "windows"],
+)
+def test_contributions_and_attributions_by_hand(
+    fixed: Any, options: dict[str, Any], contribution: list[float], attribution: list[float]
+) -> None:
+    detector, case = fixed(COLUMNS, **options)
+    found = detector.map(case)
+    assert found.contribution == pytest.approx(contribution, abs=1e-6)
+    assert found.attribution == pytest.approx(attribution, abs=1e-6)
 
 
 def test_scores_are_geometric_means_and_the_worst_perspective_by_hand(fixed: Any) -> None:
@@ -100,16 +114,10 @@ def test_scores_are_geometric_means_and_the_worst_perspective_by_hand(fixed: Any
     (judgement,) = detector.judge([case])
     assert judgement.hallucination == pytest.approx(1 - math.sqrt(0.6 * 0.4), abs=1e-6)
     assert judgement.omission == pytest.approx(1 - math.sqrt(0.4 * 1e-12), abs=1e-6)
-    assert [(v.span.of(case.response), round(v.score, 6)) for v in judgement.verdicts] == [
-        ("Cats", 0.4),
-        ("sleep", 0.6),
-    ]
-    assert [(o.source_id, round(o.score, 6)) for o in judgement.omissions] == [
-        ("a", 0.4),
-        ("a", 0.7),
-        ("b", 0.6),
-        ("b", 1.0),
-    ]
+    verdicts = {v.span.of(case.response): v.score for v in judgement.verdicts}
+    assert verdicts == pytest.approx({"Cats": 0.4, "sleep": 0.6}, abs=1e-6)
+    assert [o.source_id for o in judgement.omissions] == ["a", "a", "b", "b"]
+    assert [o.score for o in judgement.omissions] == pytest.approx([0.4, 0.7, 0.6, 1.0], abs=1e-6)
 
 
 def test_arithmetic_means_by_hand(fixed: Any) -> None:
@@ -117,28 +125,6 @@ def test_arithmetic_means_by_hand(fixed: Any) -> None:
     (judgement,) = detector.judge([case])
     assert judgement.hallucination == pytest.approx(0.5, abs=1e-6)
     assert judgement.omission == pytest.approx(1 - 0.2, abs=1e-6)  # con, 0.2, not pro, 0.45
-
-
-def test_sums_by_hand(fixed: Any) -> None:
-    detector, case = fixed(COLUMNS, aggregate="sum")
-    found = detector.map(case)
-    assert found.contribution == pytest.approx([0.6, 0.35, 0.45, 0.0], abs=1e-6)
-    assert found.attribution == pytest.approx([0.7, 0.7], abs=1e-6)
-
-
-def test_entropies_by_hand(fixed: Any) -> None:
-    detector, case = fixed(COLUMNS, aggregate="entropy")
-    found = detector.map(case)
-
-    def spread(*shares: float) -> float:
-        return -sum(s * math.log(s) for s in shares)
-
-    assert found.contribution == pytest.approx(
-        [1.0, 1 - spread(1 / 7, 6 / 7) / math.log(2), 1 - spread(1 / 9, 8 / 9) / math.log(2), 0.0], abs=1e-5
-    )
-    assert found.attribution == pytest.approx(
-        [1 - spread(6 / 7, 0.5 / 7, 0.5 / 7) / math.log(4), 1 - spread(3 / 7, 4 / 7) / math.log(4)], abs=1e-5
-    )
 
 
 def test_evidence_is_the_most_salient_source_words(fixed: Any) -> None:
@@ -149,13 +135,6 @@ def test_evidence_is_the_most_salient_source_words(fixed: Any) -> None:
         for v in judgement.verdicts
     ]
     assert said == [[("Cats", 0.6), ("doze", 0.05), ("Dogs", 0.05)], [("Dogs", 0.4), ("doze", 0.3)]]
-
-
-def test_a_word_is_supported_if_any_window_supports_it(fixed: Any) -> None:
-    detector, case = fixed(COLUMNS, windows=2)  # the second window's nine tokens bear alike on every token
-    found = detector.map(case)
-    assert found.attribution == pytest.approx([0.6, 0.4], abs=1e-6)
-    assert found.contribution == pytest.approx([0.6, 0.3, 0.4, 1 / 9], abs=1e-6)
 
 
 def test_gradients_that_are_not_finite_are_not_judged(fixed: Any) -> None:
@@ -186,7 +165,6 @@ def test_every_content_word_gets_a_score(detector: Salience) -> None:
     omitted = [(o.source_id, o.span.of(CASE.source(o.source_id).text)) for o in judgement.omissions]
     assert omitted == [("p", "Trams"), ("p", "cheap"), *(("c", w) for w in ("Trams", "loud", "Wires", "look", "ugly"))]
     assert judgement.judged is None
-    assert judgement.hallucination is not None
     assert 0 < judgement.hallucination < 1
 
 
@@ -426,8 +404,6 @@ def test_a_copied_word_rests_on_its_source(shared_models: Path) -> None:
     copied = Case("c", "The prize of 1998 was won by Marta Kowalska.", (Source("a", text),))
     other = Case("o", "The prize of 1998 was won by Marta Kowalska.", (Source("a", "Cats sleep on warm stones."),))
     same, none = detector.judge([copied, other])
-    assert same.hallucination is not None
-    assert none.hallucination is not None
     assert same.hallucination < none.hallucination
     by_word = {v.span.of(copied.response): v for v in same.verdicts}
     assert by_word["Kowalska"].evidence[0].span.of(text) in ("Marta", "Kowalska")

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from veridical import Case, Judgement, Source

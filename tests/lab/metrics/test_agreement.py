@@ -1,7 +1,5 @@
 """Agreement on published worked examples."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import pytest

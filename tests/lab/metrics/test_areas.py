@@ -1,7 +1,5 @@
 """The two tests of areas under ROC curves, against brute force and the printed table."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.stats

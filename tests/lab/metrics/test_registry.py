@@ -1,7 +1,6 @@
 """From records to numbers: what counts, what does not, and every metric through the one form."""
 
-from __future__ import annotations
-
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -22,46 +21,12 @@ from veridical.text.stopwords import STOP_WORDS
 from veridical_lab.metrics.registry import METRICS
 
 TEXT = "Rome is the capital of France, and has 3 rivers."
-NAMES = [
-    "accuracy",
-    "balanced_accuracy",
-    "precision",
-    "recall",
-    "false_alarms",
-    "f1",
-    "negative_precision",
-    "negative_recall",
-    "negative_f1",
-    "g_mean",
-    "brier",
-    "bss",
-    "roc_auc",
-    "pr_auc",
-    "ece",
-    "pair_accuracy",
-    "token_precision",
-    "token_recall",
-    "token_f1",
-    "token_balanced_accuracy",
-    "token_mcc",
-    "word_roc_auc",
-    "word_ece",
-    "word_brier",
-    "char_precision",
-    "char_recall",
-    "char_f1",
-    "char_iou",
-    "f1_sp",
-    "f1_sp_char",
-    "span_exact_f1",
-    "span_overlap_f1",
-    "mushroom_iou",
-    "mushroom_cor",
-    "coverage_roc_auc",
-    "omission_recall",
-    "omission_f1",
-    "source_word_roc_auc",
-]
+NAMES = """
+accuracy balanced_accuracy precision recall false_alarms f1 negative_precision negative_recall negative_f1 g_mean
+brier bss roc_auc pr_auc ece pair_accuracy token_precision token_recall token_f1 token_balanced_accuracy token_mcc
+word_roc_auc word_ece word_brier char_precision char_recall char_f1 char_iou f1_sp f1_sp_char span_exact_f1
+span_overlap_f1 mushroom_iou mushroom_cor coverage_roc_auc omission_recall omission_f1 source_word_roc_auc
+""".split()  # noqa: SIM905
 SOURCES = (
     Source("pro", "cheap and quick", must_cover=True),
     Source("con", "ugly", must_cover=True),
@@ -90,16 +55,10 @@ def test_all_names_are_there():
 def test_a_perfect_judgement_reaches_the_best_value(name):
     chosen = METRICS[name]
     omitted = (Omission("con", Span(0, 4), 1.0),)
+    least = 1.0 if name in ("word_ece", "word_brier") else 0.8  # a label is no probability of 0.8
+    marked = (("Rome", 1.0), ("France", 1.0), ("3", least))
     pairs = [
-        example(
-            ("Rome", 1.0),
-            ("France", 1.0),
-            ("3", 1.0 if name in ("word_ece", "word_brier") else 0.8),  # a label is no probability of 0.8
-            hallucination=1.0,
-            omission=1.0,
-            omissions=omitted,
-            sources=SOURCES,
-        ),
+        example(*marked, hallucination=1.0, omission=1.0, omissions=omitted, sources=SOURCES),
         example(hallucination=0.0, omission=0.0, sources=SOURCES),
     ]
     if name == "pair_accuracy":
@@ -129,10 +88,9 @@ def test_nothing_judged_does_not_count(name):
 def test_a_threshold_is_asked_for(name):
     with pytest.raises(InputError, match="needs a threshold"):
         METRICS[name].rows(example(("Rome", 1.0)), judgement(("Rome", 1.0)))
+    gold = example(("Rome", 1.0), sources=SOURCES, omission=0.0)
     with pytest.raises(InputError, match="threshold is -1"):
-        METRICS[name].rows(
-            example(("Rome", 1.0), sources=SOURCES, omission=0.0), judgement(("Rome", 1.0), omission=0.0), -1.0
-        )
+        METRICS[name].rows(gold, judgement(("Rome", 1.0), omission=0.0), -1.0)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -204,9 +162,7 @@ def test_gold_that_marks_nothing_in_a_hallucinated_response_does_not_say_where()
 
 
 def test_response_labels_and_scores():
-    def pair(gold: Example, found: Judgement):
-        return records.response_pair(gold, found)
-
+    pair = records.response_pair
     assert pair(example(hallucination=0.5), judgement(hallucination=0.2)) == (True, 0.2)
     assert pair(example(("Rome", 0.4), hallucination=0.9), judgement(hallucination=0.2)) == (True, 0.2)
     assert pair(example(("Rome", 0.4), ("3", 0.6)), judgement(hallucination=0.2)) == (True, 0.2)
@@ -292,8 +248,6 @@ def test_a_score_at_the_threshold_is_flagged():
 
 def test_mushroom_on_the_published_labels(shared_data):
     """The hard labels that were published are the characters above one half, so gold against gold is 1."""
-    import json
-
     path = next((shared_data / "mu_shroom").rglob("*en*.jsonl"))
     for line in path.read_text("utf-8").splitlines():
         row = json.loads(line)

@@ -1,7 +1,5 @@
 """Reliability and calibration error against scikit-learn and by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.calibration import calibration_curve

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
@@ -8,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import veridical_lab.models.encode as module
 from veridical.inference.local_model import LocalModel
 from veridical.records.errors import CannotJudgeError
 from veridical.records.spans import Span, length
@@ -176,26 +175,31 @@ def test_source_spans(model: LocalModel) -> None:
         assert held >= {i for i, c in enumerate(source.text) if not c.isspace()}
 
 
+def check_windows(made: list[Encoded], case: Case, read: list[tuple[int, ...]]) -> None:
+    """Each window fits and has the whole response, and together they show every source; `read`: where it is read."""
+    assert len(made) > 10
+    shown: dict[str, list[Span]] = {s.id: [] for s in case.sources}
+    for window, ids in zip(made, read, strict=True):
+        assert len(ids) <= 256
+        assert window.spans == made[0].spans
+        assert window.notes[-1] == f"the sources did not fit into 256 tokens and were read in {len(made)} windows"
+        for token, id, span in window.source_spans:
+            assert 0 <= token < len(ids)
+            shown[id].append(span)
+    for source in case.sources:
+        gaps = len(source.text) - length(shown[source.id])
+        assert gaps <= source.text.count(" ") + 1, "only white space may be in no window"
+
+
 @pytest.mark.parametrize("template", ["general", "tldr", "raw"])
 def test_windows_show_every_source_whole_and_the_response_each_time(model: LocalModel, template: str) -> None:
     sources = (Source("a", LONG), Source("b", "A short one."), Source("c", LONG[:3000]))
     prompt = f"Read {LONG} and A short one. and {LONG[:3000]}!\nThen answer:"
     case = Case("1", "The river rose.", sources, question="Did it?", prompt=prompt)
     made = encode(model, case, template)
-    assert len(made) > 10
-    shown: dict[str, list[Span]] = {s.id: [] for s in sources}
-    for window in made:
-        assert len(window.ids) <= 256
-        assert covers(window, case.response)
-        assert window.spans == made[0].spans
-        assert window.notes[-1] == f"the sources did not fit into 256 tokens and were read in {len(made)} windows"
-        for _, id, span in window.source_spans:
-            shown[id].append(span)
-    for source in sources:
-        gaps = len(source.text) - length(shown[source.id])
-        assert gaps <= source.text.count(" ") + 1, "only white space may be in no window"
-    full = [len(window.ids) for window in made[:-2]]
-    assert min(full) > 200, "windows are well filled"
+    check_windows(made, case, [window.ids for window in made])
+    assert covers(made[0], case.response)
+    assert min(len(window.ids) for window in made[:-2]) > 200, "windows are well filled"
 
 
 def test_only_the_first_windows(model: LocalModel) -> None:
@@ -219,8 +223,6 @@ def test_a_response_longer_than_the_model_reads(model: LocalModel) -> None:
 
 
 def test_no_token_before_the_response(tiny_model: Get, monkeypatch: pytest.MonkeyPatch) -> None:
-    import veridical_lab.models.encode as module
-
     model = tiny_model("llama")
     assert encode(model, Case("1", "The cat"), "plain")[0].scored_from == 0
     monkeypatch.setattr(module, "special_tokens", lambda model: module.SpecialTokens((), ()))
@@ -281,17 +283,8 @@ def test_a_decoder_that_has_to_begin_with_a_language(tiny_model: Get, monkeypatc
 def test_windows_of_an_encoder_decoder(pair: LocalModel) -> None:
     case = Case("1", "The river rose.", (Source("a", LONG), Source("b", "A short one.")))
     made = encode(pair, case)
-    assert len(made) > 10
-    shown: dict[str, list[Span]] = {"a": [], "b": []}
-    for window in made:
-        assert len(window.encoder_ids) <= 256
-        assert (window.ids, window.spans) == (made[0].ids, made[0].spans)
-        assert window.notes[-1] == f"the sources did not fit into 256 tokens and were read in {len(made)} windows"
-        for token, id, span in window.source_spans:
-            assert 0 <= token < len(window.encoder_ids)
-            shown[id].append(span)
-    for source in case.sources:
-        assert len(source.text) - length(shown[source.id]) <= source.text.count(" ") + 1
+    check_windows(made, case, [window.encoder_ids for window in made])
+    assert all(window.ids == made[0].ids for window in made)
     assert min(len(window.encoder_ids) for window in made[:-2]) > 230, "the response takes no room from the sources"
     fewer = encode(pair, case, max_tokens=100, max_windows=2)
     assert [len(window.encoder_ids) <= 100 for window in fewer] == [True, True]
@@ -313,31 +306,24 @@ def test_each_side_of_an_encoder_decoder_has_its_own_room(pair: LocalModel, monk
     assert "did not fit" in encoded.notes[0]
 
 
-PIECES = st.sampled_from(
-    [
-        "the",
-        " cat",
-        "Th",
-        "😀",
-        "e\u0301",
-        "ﬁ",
-        "👩‍👩‍👧",
-        "\n",
-        "  ",
-        "\t",
-        "你好",
-        "नमस्ते",
-        "…",
-        "İ",
-        "1,250",
-        "▁",
-        "<s>",
-        "##a",
-        "\x07",
-        "\ud800",
-    ]
-)
-TEXT = st.text(max_size=20) | st.lists(PIECES, max_size=10).map("".join)
+PIECES = [
+    "the", " cat", "Th", "😀", "e\u0301", "ﬁ", "👩‍👩‍👧", "\n", "  ", "\t", "你好", "नमस्ते", "…", "İ", "1,250", "▁",
+    "<s>", "##a", "\x07", "\ud800",
+]  # fmt: skip
+TEXT = st.text(max_size=20) | st.lists(st.sampled_from(PIECES), max_size=10).map("".join)
+
+
+def check_places(encoded: Encoded, case: Case, source_end: int) -> None:
+    """Places lie in their texts and in order; the source's tokens end before `source_end`."""
+    assert all(span is None or span.end <= len(case.response) for span in encoded.spans)
+    starts = [span.start for span in encoded.spans if span]
+    assert starts == sorted(starts)
+    assert not any(encoded.spans) or covers(encoded, case.response)
+    assert len(encoded.ids) == encoded.response_end
+    for token, id, span in encoded.source_spans:
+        assert id == "a"
+        assert 0 <= token < source_end
+        assert span.end <= len(case.sources[0].text)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -345,15 +331,7 @@ TEXT = st.text(max_size=20) | st.lists(PIECES, max_size=10).map("".join)
 def test_any_text(model: LocalModel, response: str, source: str, prompt: str, template: str) -> None:
     case = Case("1", response, (Source("a", source),), prompt=prompt)
     for encoded in encode(model, case, template):
-        assert all(span is None or span.end <= len(response) for span in encoded.spans)
-        starts = [span.start for span in encoded.spans if span]
-        assert starts == sorted(starts)
-        assert not any(encoded.spans) or covers(encoded, response)
-        assert len(encoded.ids) == encoded.response_end
-        for token, id, span in encoded.source_spans:
-            assert id == "a"
-            assert 0 <= token < encoded.response_start
-            assert span.end <= len(source)
+        check_places(encoded, case, encoded.response_start)
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -362,14 +340,7 @@ def test_any_text_on_two_sides(pair: LocalModel, response: str, source: str, pro
     case = Case("1", response, (Source("a", source),), prompt=prompt)
     for encoded in encode(pair, case, template):
         assert encoded.encoder_ids
-        assert 0 < encoded.response_start <= encoded.response_end == len(encoded.ids)
-        assert all(span is None or span.end <= len(response) for span in encoded.spans)
-        starts = [span.start for span in encoded.spans if span]
-        assert starts == sorted(starts)
-        assert not any(encoded.spans) or covers(encoded, response)
+        assert 0 < encoded.response_start <= encoded.response_end
+        check_places(encoded, case, len(encoded.encoder_ids))
         (apart,) = encode(pair, replace(case, sources=(), prompt="x"), template)
         assert apart.spans == encoded.spans, "the prompt does not change the response's tokens"
-        for token, id, span in encoded.source_spans:
-            assert id == "a"
-            assert 0 <= token < len(encoded.encoder_ids)
-            assert span.end <= len(source)

@@ -1,7 +1,5 @@
 """Words filled by masked and causal models: what is allowed, how it is chosen, and that batches change nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,7 +22,6 @@ GREEDY = PieceSampling(top_k=1)
 
 @pytest.fixture(scope="module")
 def masked(tmp_path_factory: pytest.TempPathFactory) -> LocalModel:
-    torch.set_num_threads(1)
     return load(tiny("bert", tmp_path_factory.mktemp("bert"), head="MaskedLM"), dtype="fp32", kinds=("masked",))
 
 

@@ -1,7 +1,5 @@
 """Salience equals one backward pass a token, captum's input x gradient, and what inseq said; and memory is bounded."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,6 @@ from veridical_lab.models import gradients
 from veridical_lab.models.autograd_memory import bytes_needed
 from veridical_lab.models.gradients import salience
 
-torch.set_num_threads(1)
 INSEQ = json.loads((Path(__file__).parent / "data" / "inseq_values.json").read_text("utf-8"))
 IDS = [*INSEQ["prompt"], *INSEQ["response"]]
 TARGETS = [1, 14, 5, 16, 9]
@@ -112,14 +109,12 @@ def test_nothing_from_the_target_on_bears_on_it(model: Any) -> None:
         assert found[:t, column].any()
 
 
-@pytest.mark.parametrize("wrong", [0, len(IDS), -1])
-def test_a_target_needs_a_token_before_it(wrong: int) -> None:
-    with pytest.raises(InputError, match="a target has a token before it"):
-        salience(tiny("llama"), IDS, [wrong])
-
-
-def test_no_target_gives_no_column() -> None:
-    assert salience(tiny("llama"), IDS, []).shape == (len(IDS), 0)
+def test_a_target_needs_a_token_before_it_and_no_target_gives_no_column() -> None:
+    model = tiny("llama")
+    for wrong in (0, len(IDS), -1):
+        with pytest.raises(InputError, match="a target has a token before it"):
+            salience(model, IDS, [wrong])
+    assert salience(model, IDS, []).shape == (len(IDS), 0)
 
 
 def test_unknown_kinds_are_refused() -> None:
@@ -209,21 +204,21 @@ def test_running_out_of_memory_takes_smaller_steps(monkeypatch: pytest.MonkeyPat
     assert notes == ["out of memory: gradients were computed in smaller steps"]
 
 
-def test_out_of_memory_in_the_end_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("message", "error", "says"),
+    [
+        ("DefaultCPUAllocator: can't allocate memory: you tried", CannotJudgeError, "do not fit into memory"),
+        ("shapes do not match", RuntimeError, "shapes"),
+    ],
+)
+def test_out_of_memory_is_one_clear_line_and_other_errors_of_torch_pass_through(
+    monkeypatch: pytest.MonkeyPatch, message: str, error: type[Exception], says: str
+) -> None:
     def failing(job: Any, plan: Any) -> np.ndarray:
-        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes")
+        raise RuntimeError(message)
 
     monkeypatch.setattr(gradients, "_run", failing)
-    with pytest.raises(CannotJudgeError, match="do not fit into memory"):
-        salience(tiny("llama"), IDS, [3])
-
-
-def test_other_errors_of_torch_pass_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(job: Any, plan: Any) -> np.ndarray:
-        raise RuntimeError("shapes do not match")
-
-    monkeypatch.setattr(gradients, "_run", failing)
-    with pytest.raises(RuntimeError, match="shapes"):
+    with pytest.raises(error, match=says):
         salience(tiny("llama"), IDS, [3])
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from itertools import chain
 from pathlib import Path
 
@@ -54,7 +52,6 @@ def test_it_is_what_the_model_gives_with_the_word_masked(model: LocalModel) -> N
     ids[0, inside] = model.tokenizer.mask_token_id
     with torch.inference_mode():
         log_p = torch.log_softmax(model.model(input_ids=ids).logits[0, inside].double(), -1)
-    assert found is not None
     assert found.logprob == pytest.approx(log_p[range(len(inside)), hidden].numpy(), abs=1e-4)
     assert found.entropy == pytest.approx(-(log_p.exp() * log_p).sum(-1).numpy(), abs=1e-3)
     assert found.rank.tolist() == [1 + int((row > row[h]).sum()) for row, h in zip(log_p, hidden, strict=True)]
@@ -69,8 +66,6 @@ def test_batches_change_nothing(model: LocalModel) -> None:
         for text, of_text in zip(texts, spans, strict=True)
     ]
     for a, b in zip(chain.from_iterable(every), chain.from_iterable(one_by_one), strict=True):
-        assert a is not None
-        assert b is not None
         assert a.logprob == pytest.approx(b.logprob, abs=1e-4)
         assert a.entropy == pytest.approx(b.entropy, abs=1e-4)
 
@@ -81,16 +76,12 @@ def test_left_only_hides_what_follows(model: LocalModel, at: int, rest: str) -> 
     span = words(TEXT)[at]
     cut = TEXT[: span.end] + " " + rest
     results = [mask_in_turn(model, [text], [[span]], left_only=True)[0][0] for text in (TEXT, cut)]
-    assert results[0] is not None
-    assert results[1] is not None
     assert results[0].logprob == pytest.approx(results[1].logprob, abs=1e-4)
 
 
 def test_it_sees_what_follows_otherwise(model: LocalModel) -> None:
     span = words(TEXT)[3]
     both, left = (mask_in_turn(model, [TEXT], [[span]], left_only=hide)[0][0] for hide in (False, True))
-    assert both is not None
-    assert left is not None
     assert np.abs(both.logprob - left.logprob).max() > 1e-3
 
 

@@ -1,7 +1,5 @@
 """The mean surprisal of texts is what the model gives, whatever else is in the batch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -59,15 +57,12 @@ def test_a_response_level_linear_probe_judges_the_mean_state() -> None:
 
 def test_an_mlp_by_hand() -> None:
     probe, h = probes("mlp", "token"), states()
-    assert probe.output is not None
-    assert probe.bias is not None
     inner = np.maximum(h[1] @ probe.projection[1].T + probe.offset[1], 0)
     np.testing.assert_allclose(probe.scores_each(h)[1], sigmoid(inner @ probe.output[1] + probe.bias[1]))
 
 
 def test_the_ensemble_mixes_probabilities() -> None:
     probe, h = probes("pooling", "token"), states()
-    assert probe.mix is not None
     each = probe.scores_each(h)
     by_sublayer = {s: h[i] for i, s in enumerate(probe.sublayers)}
     np.testing.assert_allclose(score_prefixes(probe, by_sublayer), sigmoid(probe.mix @ each + 0.3))
@@ -99,13 +94,7 @@ def test_the_live_state_does_not_grow() -> None:
     assert sizes == {6}
 
 
-@given(
-    st.lists(
-        st.tuples(st.floats(-1e4, 1e4), st.floats(-1e3, 1e3)),
-        min_size=1,
-        max_size=30,
-    )
-)
+@given(st.lists(st.tuples(st.floats(-1e4, 1e4), st.floats(-1e3, 1e3)), min_size=1, max_size=30))
 @settings(deadline=None)
 def test_running_means_lie_between_their_values(pairs: list[tuple[float, float]]) -> None:
     attention, values = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])

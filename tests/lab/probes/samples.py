@@ -1,7 +1,5 @@
 """Labelled cases in which certain words are hallucinated, so that a probe on any model can learn to find them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from veridical.records.types import Case, Example, Judgement, Source, Verdict

@@ -1,8 +1,5 @@
 """Analyses on activations in which a signal is planted: they must find it where it is, and nowhere else."""
 
-from __future__ import annotations
-
-import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,23 +8,18 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from veridical.io.serialization import encode
+from tests.lab.files import saved
+from tests.lab.probes.samples import example, examples
+from veridical.inference.local_model import LocalModel
+from veridical.models.load import load
 from veridical.records.errors import DataError, InputError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Source, Verdict
-
-os.environ["HF_HUB_OFFLINE"] = "1"
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from tests.lab.probes.samples import example, examples  # noqa: E402
-from veridical.inference.local_model import LocalModel  # noqa: E402
-from veridical.models.load import load  # noqa: E402
-from veridical_lab.models.testing import tiny  # noqa: E402
-from veridical_lab.probes import activation_store as store_module  # noqa: E402
-from veridical_lab.probes import dataset as dataset_module  # noqa: E402
-from veridical_lab.probes.activations import ActivationStates, in_memory  # noqa: E402
-from veridical_lab.probes.analysis import (  # noqa: E402
+from veridical_lab.models.testing import tiny
+from veridical_lab.probes import activation_store as store_module
+from veridical_lab.probes import dataset as dataset_module
+from veridical_lab.probes.activations import ActivationStates, in_memory
+from veridical_lab.probes.analysis import (
     Analysis,
     AnalysisConfig,
     analyse_context_length,
@@ -36,12 +28,13 @@ from veridical_lab.probes.analysis import (  # noqa: E402
     analyse_model_size,
     analyse_transfer,
 )
-from veridical_lab.probes.analysis.context_length import truncate_sources  # noqa: E402
-from veridical_lab.probes.analysis.error_types import error_types_of, with_errors_of  # noqa: E402
-from veridical_lab.probes.analysis.results import ProbeFinding, encode_records, read_records  # noqa: E402
-from veridical_lab.probes.labelled_sequences import EncodedExamples, labels_of  # noqa: E402
-from veridical_lab.probes.options import ProbeConfig, ProbeOptions  # noqa: E402
-from veridical_lab.report.analysis_tables import analysis_tables  # noqa: E402
+from veridical_lab.probes.analysis.context_length import truncate_sources
+from veridical_lab.probes.analysis.error_types import error_types_of, with_errors_of
+from veridical_lab.probes.analysis.results import ProbeFinding, encode_records, read_records
+from veridical_lab.probes.labelled_sequences import EncodedExamples, labels_of
+from veridical_lab.probes.options import ProbeConfig, ProbeOptions
+from veridical_lab.report.analysis_plots import analysis_plots
+from veridical_lab.report.analysis_tables import analysis_tables
 
 FAST = ProbeOptions("linear", learning_rates=(0.1,), batch_sizes=(16,), patience=4, max_epochs=25)
 CONFIG = AnalysisConfig(FAST, template="tldr", resamples=40)
@@ -50,14 +43,9 @@ COUNT = 140
 Strength = Callable[[str, int], float]  # of the signal, by data set and sublayer
 
 
-def written(path: Path, made: list[Example]) -> str:
-    path.write_text("".join(encode(e) + "\n" for e in made), "utf-8")
-    return f"jsonl:{path}"
-
-
 @pytest.fixture
 def spec(tmp_path: Path) -> str:
-    return written(tmp_path / "data.jsonl", examples(COUNT))
+    return saved(tmp_path / "data.jsonl", examples(COUNT))
 
 
 def plant(
@@ -94,9 +82,6 @@ def figure(found: Analysis, metric: str, **at: object) -> float:
     return value
 
 
-# --- layers -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind, sublayer", [("linear", 1), ("linear", 2), ("pooling", 3), ("mlp", 2)])
 def test_the_curve_peaks_where_the_signal_is(
     model: LocalModel, spec: str, monkeypatch: pytest.MonkeyPatch, kind: str, sublayer: int
@@ -107,11 +92,8 @@ def test_the_curve_peaks_where_the_signal_is(
         (peak,) = [p for p in found.peaks if p.metric == metric and p.half == "all"]
         assert (peak.peak_sublayer, peak.first, peak.chosen) == (sublayer,) * 3, metric
         assert peak.first_above_floor == sublayer
-        assert peak.floor is not None
         least = 0.6 if metric == "f1_sp" else 0.75  # thresholds come from a few validation responses
         assert peak.peak > max(least, peak.floor + 0.02)
-        assert peak.low is not None
-        assert peak.high is not None
         assert peak.low <= sublayer <= peak.high
     half = ("attention", "feed-forward")[sublayer % 2]
     other = ("attention", "feed-forward")[1 - sublayer % 2]
@@ -122,7 +104,6 @@ def test_the_curve_peaks_where_the_signal_is(
         assert view > 0.2
     assert figure(found, "roc_auc", view="ensemble of all") > 0.95
     test = next(c for c in found.comparisons if c.metric == "roc_auc")
-    assert test.p is not None
     assert test.p < 0.05
 
 
@@ -150,8 +131,6 @@ def test_rows_say_how_they_were_made(model: LocalModel, spec: str, monkeypatch: 
     assert one.row.n == one.row.metrics["f1"].n < COUNT / 2
     assert one.row.threshold_from.startswith("f1 on the validation part")
     low, high = one.row.metrics["f1"].low, one.row.metrics["f1"].high
-    assert low is not None
-    assert high is not None
     assert 0 < low <= high <= 1
     assert len({f.row.run_id for f in found.findings}) == len(found.findings)
 
@@ -176,7 +155,7 @@ def test_what_cannot_be_read_is_not_clean(model: LocalModel, tmp_path: Path, mon
     plant(monkeypatch, only_in(1))
     said: list[str] = []
     config = replace(CONFIG, objectives=("response",), progress=said.append)
-    found = analyse_layers(model, written(tmp_path / "a.jsonl", [*examples(COUNT), *long]), config)
+    found = analyse_layers(model, saved(tmp_path / "a.jsonl", [*examples(COUNT), *long]), config)
     row = found.findings[0].row
     assert row.not_judged > 0
     assert row.metrics["f1"].n == row.n - row.not_judged
@@ -191,9 +170,6 @@ def test_the_same_again(model: LocalModel, spec: str) -> None:
     first, second = analyse_layers(model, spec, config), analyse_layers(model, spec, config)
     assert bare(first) == bare(second)
     assert first.peaks == second.peaks
-
-
-# --- kinds of error ---------------------------------------------------------------------------------------------------
 
 
 def kinded(count: int = COUNT) -> list[Example]:
@@ -212,7 +188,7 @@ def test_the_kind_that_shows_is_found(model: LocalModel, tmp_path: Path, monkeyp
     extrinsic = lambda e: any((v.label or "").startswith("Ext") for v in e.gold.verdicts)  # noqa: E731
     plant(monkeypatch, only_in(2), extrinsic)
     found = analyse_error_types(
-        model, written(tmp_path / "a.jsonl", kinded()), CONFIG, merge={"ext": "extrinsic", "int": "INTRINSIC"}
+        model, saved(tmp_path / "a.jsonl", kinded()), CONFIG, merge={"ext": "extrinsic", "int": "INTRINSIC"}
     )
     assert figure(found, "roc_auc", kind="ext", sublayer=2) > 0.95
     assert abs(figure(found, "roc_auc", kind="int", sublayer=2) - 0.5) < 0.35
@@ -229,10 +205,10 @@ def test_groups_take_the_place_of_labels(model: LocalModel, tmp_path: Path, monk
     plant(monkeypatch, only_in(2))
     data = [replace(e, group=(("system", "ab"[i % 2]),)) for i, e in enumerate(examples(COUNT))]
     found = analyse_error_types(
-        model, written(tmp_path / "a.jsonl", data), replace(CONFIG, objectives=("response",)), by="system"
+        model, saved(tmp_path / "a.jsonl", data), replace(CONFIG, objectives=("response",)), by="system"
     )
     assert {f.row.group for f in found.findings} == {"system=a", "system=b"}
-    whole = analyse_layers(model, written(tmp_path / "a.jsonl", data), replace(CONFIG, objectives=("response",)))
+    whole = analyse_layers(model, saved(tmp_path / "a.jsonl", data), replace(CONFIG, objectives=("response",)))
     assert sum(f.row.n for f in found.findings if f.at["view"] == "flag all") == whole.findings[0].row.n
 
 
@@ -241,14 +217,12 @@ def test_errors_of_another_kind_are_not_judged() -> None:
     verdicts = (Verdict(Span(0, 2), 1.0, "x"), Verdict(Span(3, 5), 1.0, "y"), Verdict(Span(6, 8), 0.0, "y"))
     sample = Example(case, Judgement("1", "human", 1.0, verdicts=verdicts))
     mine = with_errors_of(sample, {"x"})
-    assert mine is not None
     assert mine.gold.verdicts == verdicts[:1]
     assert mine.gold.judged == (Span(0, 3), Span(5, 11))
     assert with_errors_of(sample, {"z"}) is None
     clean = replace(sample, gold=Judgement("1", "human", 0.0))
     assert with_errors_of(clean, {"x"}) is clean
     whole = with_errors_of(sample, {"x", "y"})
-    assert whole is not None
     assert whole.gold.judged is None
 
 
@@ -261,18 +235,13 @@ def test_kinds() -> None:
         error_types_of(data, {"a": "zzz"})
     with pytest.raises(InputError, match=r"no group 'zzz' in the data \(there are: word\)"):
         error_types_of(data, {}, "zzz")
-    with pytest.raises(InputError, match="no error in the data is labelled by type"):
-        error_types_of(examples(5), {})
-
-
-# --- transfer ---------------------------------------------------------------------------------------------------------
 
 
 def two(tmp_path: Path) -> dict[str, str]:
     other = [replace(e, document=f"o{e.document}") for e in examples(COUNT + 20)]
     return {
-        "organic": written(tmp_path / "a.jsonl", examples(COUNT)),
-        "synthetic": written(tmp_path / "b.jsonl", other),
+        "organic": saved(tmp_path / "a.jsonl", examples(COUNT)),
+        "synthetic": saved(tmp_path / "b.jsonl", other),
     }
 
 
@@ -324,7 +293,7 @@ def test_a_set_without_spans_is_left_out_of_span_figures(
     model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bare = [replace(e, gold=replace(e.gold, verdicts=())) for e in examples(COUNT)]
-    specs = {**two(tmp_path), "whole": written(tmp_path / "c.jsonl", bare)}
+    specs = {**two(tmp_path), "whole": saved(tmp_path / "c.jsonl", bare)}
     plant(monkeypatch, only_in(1))
     said: list[str] = []
     found = analyse_transfer(model, specs, replace(CONFIG, progress=said.append))
@@ -332,9 +301,6 @@ def test_a_set_without_spans_is_left_out_of_span_figures(
     assert ("response", "whole") in tested
     assert ("token", "whole") not in tested
     assert any("whole has no such labels" in line for line in said)
-
-
-# --- size and context -------------------------------------------------------------------------------------------------
 
 
 def test_size(folder: Path, model: LocalModel, spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,8 +313,7 @@ def test_size(folder: Path, model: LocalModel, spec: str, tmp_path: Path, monkey
     assert {p.at["model"] for p in found.peaks if p.metric == "f1"} == set(weights)
     test, _ = found.comparisons
     assert [c.metric for c in found.comparisons] == ["f1", "roc_auc"]
-    assert test.p == 1.0
-    assert test.p_bonferroni == 1.0
+    assert (test.p, test.p_bonferroni) == (1.0, 1.0)
     with pytest.raises(InputError, match="one model is named"):
         analyse_model_size([model], spec, replace(CONFIG, objectives=("response",)))
 
@@ -383,13 +348,10 @@ def test_context(model: LocalModel, spec: str) -> None:
             analyse_context_length(model, spec, config, wrong)
 
 
-# --- activations are made once ----------------------------------------------------------------------------------------
-
-
 def test_a_store_is_found_by_the_next_analysis(
     model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = written(tmp_path / "a.jsonl", kinded())
+    spec = saved(tmp_path / "a.jsonl", kinded())
     config = replace(CONFIG, objectives=("response",), options=replace(FAST, max_epochs=3))
     held = analyse_layers(model, spec, config)
     stored = analyse_layers(model, spec, replace(config, store=tmp_path / "states"))
@@ -423,50 +385,29 @@ def test_a_sample_is_divided_like_the_whole(model: LocalModel, spec: str) -> Non
     assert found.findings[0].row.split == "60 documents, test part"
 
 
-# --- bad input --------------------------------------------------------------------------------------------------------
-
-
 def test_labels_of_one_class(model: LocalModel, tmp_path: Path) -> None:
     clean = [replace(e, gold=Judgement(e.case.id, "human", 0.0)) for e in examples(60)]
     with pytest.raises(InputError, match=r"no responses of jsonl:a\.jsonl are labelled as hallucinated"):
-        analyse_layers(model, written(tmp_path / "a.jsonl", clean), CONFIG)
+        analyse_layers(model, saved(tmp_path / "a.jsonl", clean), CONFIG)
     wrong = [replace(e, gold=Judgement(e.case.id, "human", 1.0)) for e in examples(60)]
     with pytest.raises(InputError, match="only hallucinated ones by response"):
-        analyse_layers(model, written(tmp_path / "b.jsonl", wrong), CONFIG)
-
-
-def test_too_few_documents(model: LocalModel, tmp_path: Path) -> None:
-    few = [replace(e, document="one") for e in examples(60)]
-    with pytest.raises(InputError, match=r"1 documents in jsonl:a\.jsonl are too few"):
-        analyse_layers(model, written(tmp_path / "a.jsonl", few), CONFIG)
+        analyse_layers(model, saved(tmp_path / "b.jsonl", wrong), CONFIG)
 
 
 def test_no_spans_for_span_figures(model: LocalModel, tmp_path: Path) -> None:
     bare = [replace(e, gold=replace(e.gold, verdicts=())) for e in examples(60)]
-    spec = written(tmp_path / "a.jsonl", bare)
+    spec = saved(tmp_path / "a.jsonl", bare)
     with pytest.raises(InputError, match=r"no spans of jsonl:a\.jsonl are labelled"):
         analyse_layers(model, spec, replace(CONFIG, objectives=("token",)))
     assert {f.at["objective"] for f in analyse_layers(model, spec, CONFIG).findings} == {"response"}
 
 
-def test_transfer_needs_two(model: LocalModel, spec: str) -> None:
-    with pytest.raises(InputError, match="1 data set is named"):
-        analyse_transfer(model, {"a": spec}, CONFIG)
-    for mix in ("a+c", "a", "a+a"):
-        with pytest.raises(InputError, match="does not name data sets"):
-            analyse_transfer(model, {"a": spec, "b": spec}, CONFIG, mixtures=[mix])
-
-
-def test_plans() -> None:
+def test_plans(model: LocalModel, spec: str) -> None:
     with pytest.raises(InputError, match="no objective"):
         AnalysisConfig(objectives=())
-    with pytest.raises(InputError, match="unknown objective 'span'"):
-        AnalysisConfig(objectives=("span",))
-    with pytest.raises(InputError, match="template"):
-        AnalysisConfig(template="zzz")
-
-
-# --- records, tables, pictures ----------------------------------------------------------------------------------------
+    for mix in ("a+c", "a+a"):
+        with pytest.raises(InputError, match="does not name data sets"):
+            analyse_transfer(model, {"a": spec, "b": spec}, CONFIG, mixtures=[mix])
 
 
 def test_records_come_back(model: LocalModel, spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -485,11 +426,8 @@ def test_records_come_back(model: LocalModel, spec: str, tmp_path: Path, monkeyp
 
 
 def test_tables_and_pictures(model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("matplotlib")
-    from veridical_lab.report.analysis_plots import analysis_plots
-
     plant(monkeypatch, only_in(1))
-    spec = written(tmp_path / "kinds.jsonl", kinded())
+    spec = saved(tmp_path / "kinds.jsonl", kinded())
     config = replace(CONFIG, objectives=("response",), resamples=10, options=replace(FAST, max_epochs=3))
     made = [
         analyse_layers(model, spec, config),

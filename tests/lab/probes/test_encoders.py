@@ -1,35 +1,26 @@
 """Probes on encoders: a text read as a whole, so offline only."""
 
-from __future__ import annotations
-
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.lab.probes.samples import WRONG, examples
+from veridical.inference.local_model import READERS
+from veridical.metrics.ranking import roc_auc
+from veridical.models.load import load
 from veridical.records.errors import InputError
 from veridical.records.types import Case, Source
-
-os.environ["HF_HUB_OFFLINE"] = "1"
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from tests.lab.probes.samples import WRONG, examples  # noqa: E402
-from veridical.inference.local_model import READERS  # noqa: E402
-from veridical.metrics.ranking import roc_auc  # noqa: E402
-from veridical.models.load import load  # noqa: E402
-from veridical_lab.detectors.local.probe import Probe  # noqa: E402
-from veridical_lab.models.encode import encode  # noqa: E402
-from veridical_lab.models.runner import RequestedOutputs, Runner  # noqa: E402
-from veridical_lab.models.testing import tiny  # noqa: E402
-from veridical_lab.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
-from veridical_lab.probes.training import train_probe  # noqa: E402
+from veridical_lab.detectors.local.probe import Probe
+from veridical_lab.models.encode import encode
+from veridical_lab.models.runner import RequestedOutputs, Runner
+from veridical_lab.models.testing import tiny
+from veridical_lab.probes.options import ProbeOptions, TrainingConfig
+from veridical_lab.probes.training import train_probe
 
 
 @pytest.fixture(scope="module", params=["bert", "modernbert"])
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp(request.param)
     model = load(tiny(request.param, folder / "model"), dtype="fp32", kinds=READERS)
     options = ProbeOptions("linear", learning_rates=(0.1, 0.03), batch_sizes=(16,), max_epochs=40)

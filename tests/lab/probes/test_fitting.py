@@ -1,32 +1,25 @@
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
+import torch
+from sklearn import linear_model
 
 from veridical.records.errors import InputError, UnknownNameError
-
-torch = pytest.importorskip("torch")
-
-from veridical_lab.models.probe_heads import OBJECTIVES, PROBE_KINDS, sigmoid  # noqa: E402
-from veridical_lab.probes import fitting as module  # noqa: E402
-from veridical_lab.probes.activations import ActivationStates, Indices, in_memory, mean_states  # noqa: E402
-from veridical_lab.probes.fitting import fit, scores_of  # noqa: E402
-from veridical_lab.probes.labelled_sequences import ProbeLabels  # noqa: E402
-from veridical_lab.probes.options import ProbeOptions  # noqa: E402
+from veridical_lab.models.probe_heads import OBJECTIVES, PROBE_KINDS, sigmoid
+from veridical_lab.probes import fitting as module
+from veridical_lab.probes.activations import ActivationStates, Indices, in_memory, mean_states
+from veridical_lab.probes.fitting import fit, scores_of
+from veridical_lab.probes.labelled_sequences import ProbeLabels
+from veridical_lab.probes.options import ProbeOptions
 
 SUBLAYERS, WIDTH, COUNT = 3, 8, 80
 TRAIN, VALID = np.arange(60), np.arange(60, 80)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _few_threads() -> None:
-    torch.set_num_threads(1)
+Data = tuple[ActivationStates, ProbeLabels]
 
 
 @pytest.fixture(scope="module")
-def data() -> tuple[ActivationStates, ProbeLabels]:
+def data() -> Data:
     """States of different scales and middles; labels that sublayer 1 shows best."""
     random = np.random.default_rng(0)
     lengths = random.integers(1, 12, COUNT)
@@ -61,9 +54,7 @@ class Grouped:
 @pytest.mark.parametrize("kind", PROBE_KINDS)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("groups", [1, 4])
-def test_together_equals_alone(
-    data: tuple[ActivationStates, ProbeLabels], kind: str, objective: str, groups: int
-) -> None:
+def test_together_equals_alone(data: Data, kind: str, objective: str, groups: int) -> None:
     states: ActivationStates = Grouped(data[0], groups) if groups > 1 else data[0]
     options = ProbeOptions(kind, objective, learning_rates=(0.1, 0.01), batch_sizes=(20,), max_epochs=20, patience=3)
     together = fit(states, data[1], TRAIN, VALID, options)
@@ -77,7 +68,7 @@ def test_together_equals_alone(
             np.testing.assert_allclose(array[0], together.probes.tensors()[name][s], atol=1e-4)
 
 
-def test_the_grid_equals_each_of_it_alone(data: tuple[ActivationStates, ProbeLabels]) -> None:
+def test_the_grid_equals_each_of_it_alone(data: Data) -> None:
     grid = ProbeOptions("pooling", learning_rates=(0.1, 0.01), batch_sizes=(10, 30), max_epochs=8, seed=3)
     best = fit(*data, TRAIN, VALID, grid).loss
     losses = [
@@ -89,10 +80,7 @@ def test_the_grid_equals_each_of_it_alone(data: tuple[ActivationStates, ProbeLab
 
 
 @pytest.mark.parametrize("balanced", [False, True])
-def test_a_linear_probe_at_its_optimum_is_a_logistic_regression(
-    data: tuple[ActivationStates, ProbeLabels], balanced: bool
-) -> None:
-    linear_model = pytest.importorskip("sklearn.linear_model")
+def test_a_linear_probe_at_its_optimum_is_a_logistic_regression(data: Data, balanced: bool) -> None:
     states, labels = data
     options = ProbeOptions("linear", "token", (0.03,), (1000,), patience=10**6, max_epochs=1500, balanced=balanced)
     found = fit(states, labels, TRAIN, TRAIN, options)
@@ -110,7 +98,7 @@ def test_a_linear_probe_at_its_optimum_is_a_logistic_regression(
 
 @pytest.mark.parametrize("kind", PROBE_KINDS)
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_the_loss_is_that_of_the_scores(data: tuple[ActivationStates, ProbeLabels], kind: str, objective: str) -> None:
+def test_the_loss_is_that_of_the_scores(data: Data, kind: str, objective: str) -> None:
     """So that what is trained is what is detected with."""
     states, labels = data
     options = ProbeOptions(kind, objective, (0.05,), (20,), max_epochs=5)
@@ -123,13 +111,13 @@ def test_the_loss_is_that_of_the_scores(data: tuple[ActivationStates, ProbeLabel
     np.testing.assert_allclose(loss, found.loss, atol=1e-5)
 
 
-def test_the_right_sublayer_learns(data: tuple[ActivationStates, ProbeLabels]) -> None:
+def test_the_right_sublayer_learns(data: Data) -> None:
     found = fit(*data, TRAIN, VALID, ProbeOptions("linear", batch_sizes=(20,)))
     assert found.loss.argmin() == 1
     assert found.loss[1] < 0.55
 
 
-def test_what_is_not_labelled_counts_for_nothing(data: tuple[ActivationStates, ProbeLabels]) -> None:
+def test_what_is_not_labelled_counts_for_nothing(data: Data) -> None:
     states, labels = data
     options = ProbeOptions("linear", learning_rates=(0.01,), batch_sizes=(20,), max_epochs=3)
     weights = [np.where(np.arange(len(w)) % 2, w, 0).astype(np.float32) for w in labels.token_weights]
@@ -142,13 +130,13 @@ def test_what_is_not_labelled_counts_for_nothing(data: tuple[ActivationStates, P
     assert not np.array_equal(one.probes.projection, fit(*data, TRAIN, VALID, options).probes.projection)
 
 
-def test_groups_bound_what_is_read_at_once(data: tuple[ActivationStates, ProbeLabels]) -> None:
+def test_groups_bound_what_is_read_at_once(data: Data) -> None:
     grouped = Grouped(data[0], 8)
     fit(grouped, data[1], TRAIN, VALID, ProbeOptions("pooling", max_epochs=2))
     assert 0 < grouped.most <= max(data[0].lengths[g].sum() for g in grouped.groups)
 
 
-def test_mean_states(data: tuple[ActivationStates, ProbeLabels]) -> None:
+def test_mean_states(data: Data) -> None:
     grouped, asked = Grouped(data[0], 8), np.array([70, 3, 41, 4])
     means = mean_states(grouped, asked, (0, 2))
     assert (means.sublayers, means.width, len(means.groups)) == ((0, 2), WIDTH, 1)
@@ -162,9 +150,7 @@ def test_mean_states(data: tuple[ActivationStates, ProbeLabels]) -> None:
     assert mean_states(many, np.arange(COUNT), (0, 2)) is many, "a mean per response may be too many for the memory"
 
 
-def test_a_linear_probe_by_response_is_trained_on_mean_states(
-    data: tuple[ActivationStates, ProbeLabels], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_linear_probe_by_response_is_trained_on_mean_states(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     options = ProbeOptions("linear", objective="response", max_epochs=5)
     grouped = Grouped(data[0], 4)
     fit(grouped, data[1], TRAIN, VALID, options)
@@ -176,7 +162,7 @@ def test_a_linear_probe_by_response_is_trained_on_mean_states(
     np.testing.assert_allclose(fitted.probes.projection, expected.probes.projection, atol=1e-5)
 
 
-def test_the_same_seed_the_same_numbers(data: tuple[ActivationStates, ProbeLabels]) -> None:
+def test_the_same_seed_the_same_numbers(data: Data) -> None:
     options = ProbeOptions("mlp", max_epochs=4, seed=5)
     one, other = (fit(*data, TRAIN, VALID, options).probes.projection for _ in range(2))
     np.testing.assert_array_equal(one, other)
@@ -184,14 +170,14 @@ def test_the_same_seed_the_same_numbers(data: tuple[ActivationStates, ProbeLabel
     assert not np.array_equal(one, third)
 
 
-def test_attention_far_apart_is_still_finite(data: tuple[ActivationStates, ProbeLabels]) -> None:
+def test_attention_far_apart_is_still_finite(data: Data) -> None:
     states, labels = data
     options = ProbeOptions("pooling", "token", (50.0,), (20,), max_epochs=6)
     assert np.isfinite(fit(states, labels, TRAIN, VALID, options).probes.projection).all()
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_labels_of_one_class_are_refused(data: tuple[ActivationStates, ProbeLabels], objective: str) -> None:
+def test_labels_of_one_class_are_refused(data: Data, objective: str) -> None:
     states, labels = data
     clean = ProbeLabels(
         [np.zeros_like(t) for t in labels.tokens], labels.token_weights, 0 * labels.responses, labels.response_weights
@@ -202,7 +188,7 @@ def test_labels_of_one_class_are_refused(data: tuple[ActivationStates, ProbeLabe
         fit(states, labels, TRAIN, VALID[:0], ProbeOptions(objective=objective))
 
 
-def test_activations_that_are_not_finite_are_refused(data: tuple[ActivationStates, ProbeLabels]) -> None:
+def test_activations_that_are_not_finite_are_refused(data: Data) -> None:
     states, labels = data
     broken = states.read(np.arange(COUNT), range(SUBLAYERS))
     broken[2, 5, 1] = float("nan")
@@ -214,7 +200,7 @@ def test_activations_that_are_not_finite_are_refused(data: tuple[ActivationState
         fit(grouped, labels, TRAIN, VALID, ProbeOptions(max_epochs=1))
 
 
-def test_one_step_by_hand(data: tuple[ActivationStates, ProbeLabels]) -> None:
+def test_one_step_by_hand(data: Data) -> None:
     """Adam's first step is the rate times the gradient's sign, in standardised states, from the base rate on."""
     states, labels = data
     found = fit(states, labels, TRAIN, VALID, ProbeOptions("linear", "token", (0.01,), (1000,), max_epochs=1))
@@ -227,7 +213,7 @@ def test_one_step_by_hand(data: tuple[ActivationStates, ProbeLabels]) -> None:
         np.testing.assert_allclose(found.probes.projection[s, 0], expected, rtol=1e-3)
 
 
-def test_a_probe_out_of_patience_is_not_taken_up_again(data: tuple[ActivationStates, ProbeLabels]) -> None:
+def test_a_probe_out_of_patience_is_not_taken_up_again(data: Data) -> None:
     """Though others of its sublayer train on, and its loss falls below its best once more."""
     curves = {0.5: [3.0, 1.0, 2.0, 2.0, 0.1, 0.1], 0.01: [9.0, 8.0, 7.0, 6.0, 5.0, 4.0]}
     losses = iter(zip(*curves.values(), strict=True))

@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,37 +7,30 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from tests.lab.files import saved
+from tests.lab.probes.samples import example, examples
+from veridical.datasets.split import split_by_document
 from veridical.detectors import load_detector
+from veridical.inference.local_model import LocalModel
+from veridical.inference.tokenization import joined_tokens
 from veridical.records.errors import InputError, UnknownNameError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Source, Verdict
 from veridical.text.segment import words
-
-os.environ["HF_HUB_OFFLINE"] = "1"
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from tests.lab.probes.samples import example, examples  # noqa: E402
-from veridical.datasets.split import split_by_document  # noqa: E402
-from veridical.inference.local_model import LocalModel  # noqa: E402
-from veridical.inference.tokenization import joined_tokens  # noqa: E402
-from veridical.io.serialization import encode  # noqa: E402
-from veridical_lab.datasets.consensus import majority  # noqa: E402
-from veridical_lab.detectors.local.probe import Probe  # noqa: E402
-from veridical_lab.metrics.registry import METRICS  # noqa: E402
-from veridical_lab.probes import fitting as fitting_module  # noqa: E402
-from veridical_lab.probes import training as module  # noqa: E402
-from veridical_lab.probes.activations import ActivationStates  # noqa: E402
-from veridical_lab.probes.evaluation import f1_sp_in_model_tokens, fit_threshold  # noqa: E402
-from veridical_lab.probes.fitting import FittedProbes  # noqa: E402
-from veridical_lab.probes.labelled_sequences import ProbeLabels, encode_examples, labels_of, with_token_consensus  # noqa: E402
-from veridical_lab.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
-from veridical_lab.probes.training import train_probe  # noqa: E402
+from veridical_lab.cli.train import train_app
+from veridical_lab.datasets.consensus import majority
+from veridical_lab.detectors.local.probe import Probe
+from veridical_lab.metrics.registry import METRICS
+from veridical_lab.probes import fitting as fitting_module
+from veridical_lab.probes import training as module
+from veridical_lab.probes.activations import ActivationStates
+from veridical_lab.probes.evaluation import f1_sp_in_model_tokens, fit_threshold
+from veridical_lab.probes.fitting import FittedProbes
+from veridical_lab.probes.labelled_sequences import ProbeLabels, encode_examples, labels_of, with_token_consensus
+from veridical_lab.probes.options import ProbeOptions, TrainingConfig
+from veridical_lab.probes.training import train_probe
 
 FAST = ProbeOptions("linear", learning_rates=(0.1, 0.03), batch_sizes=(16,), max_epochs=25)
-
-
-# --- labels -----------------------------------------------------------------------------------------------------------
 
 
 def marked(text: str, *spans: Span, **fields: object) -> Example:
@@ -147,9 +137,6 @@ def test_what_cannot_be_read_is_left_out_and_told(model: LocalModel) -> None:
         encode_examples(model, [example(0, text="")])
 
 
-# --- training ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", ["linear", "pooling", "mlp"])
 @pytest.mark.parametrize("select", ["ensemble", "best"])
 def test_it_learns_what_is_there_to_learn(model: LocalModel, tmp_path: Path, kind: str, select: str) -> None:
@@ -249,10 +236,8 @@ def test_f1_sp_in_the_tokens_of_the_model(model: LocalModel) -> None:
     assert len(tokens) == 3, "l, ak, e"
     first = Judgement("1", "me", verdicts=(Verdict(Span(19, 20), 1.0),))
     rows = f1_sp_in_model_tokens(encoded).rows(sample, first, 0.5)
-    assert rows is not None
     assert rows.tolist() == [[0.0, pytest.approx(1 / 3)], [1.0, 1.0]]
     by_white_space = METRICS["f1_sp"].rows(sample, first, 0.5)
-    assert by_white_space is not None
     assert by_white_space.tolist() == [[0.0, 1.0], [1.0, 1.0]]
 
 
@@ -311,18 +296,9 @@ def test_too_few_documents_too_much_memory(model: LocalModel) -> None:
         TrainingConfig(objectives=("word",))
 
 
-def test_labels_of_one_class(model: LocalModel) -> None:
-    clean = [replace(e, gold=Judgement(e.case.id, "human", 0.0)) for e in examples()]
-    with pytest.raises(InputError, match="only clean ones"):
-        train_probe(model, clean, TrainingConfig(FAST))
-
-
 def test_the_command(folder: Path, tmp_path: Path) -> None:
-    from veridical_lab.cli.train import train_app
-
-    data = tmp_path / "data.jsonl"
-    data.write_text("".join(encode(e) + "\n" for e in examples()))
-    arguments = ["probe", f"jsonl:{data}", "--model", str(folder), "--out", str(tmp_path / "out"), "--kind", "linear"]
+    data = saved(tmp_path / "data.jsonl", examples())
+    arguments = ["probe", data, "--model", str(folder), "--out", str(tmp_path / "out"), "--kind", "linear"]
     arguments += ["--learning-rate", "0.1", "--batch-size", "16", "--epochs", "5", "--template", "tldr"]
     result = CliRunner().invoke(train_app, [*arguments, "--dtype", "fp32", "--objective", "token"])
     assert result.exit_code == 0, result.output

@@ -1,36 +1,26 @@
 """The map of one response: each sublayer's score at each token, and its three pictures."""
 
-from __future__ import annotations
-
 import io
-import os
 import re
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from rich.console import Console
 
+from tests.lab.probes.samples import examples
+from veridical.models.load import load
 from veridical.records.errors import CannotJudgeError, InputError
 from veridical.records.spans import Span
 from veridical.records.types import Case, Source
-
-os.environ["HF_HUB_OFFLINE"] = "1"
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from tests.lab.probes.samples import examples  # noqa: E402
-from veridical.models.load import load  # noqa: E402
-from veridical_lab.detectors.local.probe import Probe  # noqa: E402
-from veridical_lab.models.encode import encode  # noqa: E402
-from veridical_lab.models.runner import RequestedOutputs, Runner  # noqa: E402
-from veridical_lab.models.testing import tiny  # noqa: E402
-from veridical_lab.probes.analysis.response_map import map_response  # noqa: E402
-from veridical_lab.probes.options import ProbeOptions, TrainingConfig  # noqa: E402
-from veridical_lab.probes.training import train_probe  # noqa: E402
-from veridical_lab.report.response_map import (  # noqa: E402
-    print_response_map,
-    response_map_svg,
-)
+from veridical_lab.detectors.local.probe import Probe
+from veridical_lab.models.encode import encode
+from veridical_lab.models.runner import RequestedOutputs, Runner
+from veridical_lab.models.testing import tiny
+from veridical_lab.probes.analysis.response_map import map_response
+from veridical_lab.probes.options import ProbeOptions, TrainingConfig
+from veridical_lab.probes.training import train_probe
+from veridical_lab.report.response_map import print_response_map, response_map_svg
 
 SOURCE = Source("a", "The cat sat on the mat in the house.")
 CASE = Case("1", "the cat and dogs slept <b>near</b> $Paris$.", (SOURCE,))
@@ -39,7 +29,6 @@ DOGS = Span(12, 16)
 
 @pytest.fixture(scope="module", params=["linear", "pooling"])
 def probe(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Probe:
-    torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("map")
     model = load(tiny("llama", folder / "model"), dtype="fp32")
     options = ProbeOptions(request.param, learning_rates=(0.1,), batch_sizes=(16,), max_epochs=10)
@@ -96,8 +85,6 @@ def test_what_has_no_map(probe: Probe) -> None:
 
 @pytest.mark.parametrize("width", [50, 400])
 def test_in_a_terminal(probe: Probe, width: int) -> None:
-    from rich.console import Console
-
     found = map_response(probe, CASE, marked=[DOGS])
     out = io.StringIO()
     print_response_map(found, Console(file=out, width=width, color_system=None))
@@ -111,7 +98,6 @@ def test_in_a_terminal(probe: Probe, width: int) -> None:
 
 
 def test_as_pictures(probe: Probe) -> None:
-    pytest.importorskip("matplotlib")
     found = map_response(probe, CASE, marked=[DOGS])
     svg = response_map_svg(found)
     ElementTree.fromstring(svg)

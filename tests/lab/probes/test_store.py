@@ -1,26 +1,19 @@
-from __future__ import annotations
-
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from tests.lab.probes.samples import examples
+from veridical.inference.local_model import LocalModel
+from veridical.models.load import load
 from veridical.records.errors import DataError, InputError, UnknownNameError
-
-os.environ["HF_HUB_OFFLINE"] = "1"
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from tests.lab.probes.samples import examples  # noqa: E402
-from veridical.inference.local_model import LocalModel  # noqa: E402
-from veridical.models.load import load  # noqa: E402
-from veridical_lab.models.runner import RequestedOutputs, Runner  # noqa: E402
-from veridical_lab.models.testing import tiny  # noqa: E402
-from veridical_lab.probes import activation_store as module  # noqa: E402
-from veridical_lab.probes.activation_store import ActivationStore, write_store  # noqa: E402
-from veridical_lab.probes.activations import RecomputedStates, as_size  # noqa: E402
-from veridical_lab.probes.labelled_sequences import EncodedExamples, encode_examples  # noqa: E402
+from veridical_lab.models.runner import RequestedOutputs, Runner
+from veridical_lab.models.testing import tiny
+from veridical_lab.probes import activation_store as module
+from veridical_lab.probes.activation_store import ActivationStore, write_store
+from veridical_lab.probes.activations import RecomputedStates, as_size
+from veridical_lab.probes.labelled_sequences import EncodedExamples, encode_examples
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """Every page allows itself its own style sheet by hash and nothing else, whatever it shows."""
 
-from __future__ import annotations
-
 from base64 import b64decode, b64encode
 from dataclasses import replace
 from hashlib import sha256
@@ -24,7 +22,6 @@ ROWS = Path(__file__).parents[3] / "benchmarks" / "rows" / "baselines-fitted.jso
 
 
 def results() -> str:
-    pytest.importorskip("matplotlib")
     rows = read_result_rows([ROWS])
     return render_results([row for row in rows if row.data == rows[0].data], title=HOSTILE)
 
@@ -64,7 +61,6 @@ def test_the_result_page_has_every_line_and_plots_that_are_pictures() -> None:
 
 
 def test_a_plot_has_a_point_for_each_detector_on_each_data_set() -> None:
-    pytest.importorskip("matplotlib")
     (row, *_) = [
         row for row in read_result_rows([ROWS]) if row.group is None and row.metrics["roc_auc"].value is not None
     ]

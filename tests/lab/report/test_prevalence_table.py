@@ -1,7 +1,5 @@
 """The tables of a study: intervals, missing values, what an audit adjusts, and what could not be judged."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from veridical.metrics.measure import Measured

@@ -1,7 +1,5 @@
 """Pictures of a salience map hold its words and values, in any script and size, and nothing that acts."""
 
-from __future__ import annotations
-
 import re
 import sys
 import xml.etree.ElementTree as ET
@@ -48,34 +46,29 @@ def test_the_strongest_rows_stay_in_order() -> None:
 
 
 def test_every_word_is_in_the_svg() -> None:
-    pytest.importorskip("matplotlib")
     shown = texts(salience_map_svg(map_of(CASE)))
     assert {"Cats", "doze", "Dogs", "bark", "It", "rains", "sleep", "purr"} <= set(shown)
     assert shown.count("Cats") == 2
 
 
 def test_the_same_map_gives_the_same_svg() -> None:
-    pytest.importorskip("matplotlib")
     assert salience_map_svg(map_of(CASE)) == salience_map_svg(map_of(CASE))
     assert salience_map_svg(map_of(CASE)) != salience_map_svg(map_of(CASE, 1))
 
 
 def test_flagged_words_have_a_colour_of_their_own() -> None:
-    pytest.importorskip("matplotlib")
     for draw in (salience_map_svg, word_bars_svg):
         assert "#d55e00" not in draw(map_of(CASE))
         assert "#d55e00" in draw(map_of(CASE), flagged=[Span(5, 7)])
 
 
 def test_bars_are_as_long_as_the_scores() -> None:
-    pytest.importorskip("matplotlib")
     found = map_of(CASE)
     shown = texts(word_bars_svg(found))
     assert {"contribution of source words", "attribution of response words", "sleep", "bark"} <= set(shown)
 
 
 def test_a_large_map_is_cut_and_says_so() -> None:
-    pytest.importorskip("matplotlib")
     case = Case("1", "cat " * 80, (Source("a", "dog " * 200),))
     shown = texts(salience_map_svg(map_of(case)))
     assert "60 of 200 source words, 60 of 80 response words" in shown
@@ -83,13 +76,11 @@ def test_a_large_map_is_cut_and_says_so() -> None:
 
 
 def test_an_empty_map_is_refused() -> None:
-    pytest.importorskip("matplotlib")
     with pytest.raises(InputError, match="empty"):
         salience_map_svg(map_of(Case("1", "Cats.", (Source("a", ""),))))
 
 
 def test_any_script_and_sign() -> None:
-    pytest.importorskip("matplotlib")
     case = Case("1", "$x$ कुत्ता 你好 مرحبا <&>", (Source("a", "नमस्ते 世界 a_b^2 $y$ " + "x" * 200),))
     assert "你" in texts(salience_map_svg(map_of(case)))
 

@@ -1,7 +1,5 @@
 """The knowledge base and retrieval from it: what is found, what is refused, and that nothing half-written stays."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,8 +78,6 @@ def test_retrieval_is_balanced_and_repeatable(base: KnowledgeBase) -> None:
     assert case == retrieve(base, "ban cars", arguments=2, seed=5)
     orders = {tuple(source.id for source in retrieve(base, "1", arguments=1, seed=seed).sources) for seed in range(30)}
     assert len(orders) == 4
-    with pytest.raises(InputError, match="has 1 argument, for 'pro' only"):
-        retrieve(base, "cats")
 
 
 def test_any_store_will_do() -> None:
@@ -94,14 +90,10 @@ def test_any_store_will_do() -> None:
     )
 
 
-def test_what_is_no_knowledge_base(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such knowledge base"):
-        KnowledgeBase(tmp_path / "none.kb")
-    (tmp_path / "text.kb").write_text("hello")
+def test_another_database_is_no_knowledge_base(tmp_path: Path) -> None:
     sqlite3.connect(tmp_path / "other.kb").execute("CREATE TABLE t (x)").connection.close()
-    for name in ("text.kb", "other.kb"):
-        with pytest.raises(DataError, match="not a knowledge base"):
-            KnowledgeBase(tmp_path / name)
+    with pytest.raises(DataError, match="not a knowledge base"):
+        KnowledgeBase(tmp_path / "other.kb")
 
 
 def test_a_failed_build_leaves_what_was_there(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Files in the full format of HaDes, made up: a phrase is mostly hallucinated where it is a year."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Classifiers of hallucination and coverage: what is tuned, that it learns, and that a folder gives the same again."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,31 +8,28 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("peft")
-
-from tests.lab.detectors.classifier_examples import examples  # noqa: E402
-from tests.lab.detectors.classifier_examples import trained_classifier as trained  # noqa: E402
-from veridical.detectors import load_detector  # noqa: E402
-from veridical.inference.local_model import LocalModel  # noqa: E402
-from veridical.models.load import load  # noqa: E402
-from veridical.records.errors import DataError, InputError, MissingExtraError  # noqa: E402
-from veridical.records.spans import Span  # noqa: E402
-from veridical.records.types import Case, Evidence, Example, Level, Source, Verdict  # noqa: E402
-from veridical.text.segment import sentences  # noqa: E402
-from veridical_lab.detectors.classifier.artifact import TUNING_METHODS, ClassifierSettings  # noqa: E402
-from veridical_lab.detectors.classifier.network import ClassifierNetwork, label_tokens  # noqa: E402
-from veridical_lab.detectors.classifier.presentation import EncodedPart, case_parts  # noqa: E402
-from veridical_lab.models.adapters import frequent_tokens  # noqa: E402
-from veridical_lab.models.testing import tiny  # noqa: E402
-from veridical_lab.training.checkpoint import CHECKPOINT, TrainingStopped  # noqa: E402
-from veridical_lab.training.classifier import ClassifierTraining, train_classifier  # noqa: E402
+from tests.lab.detectors.classifier_examples import examples
+from tests.lab.detectors.classifier_examples import trained_classifier as trained
+from veridical.detectors import load_detector
+from veridical.inference.local_model import LocalModel
+from veridical.models.load import load
+from veridical.records.errors import DataError, InputError, MissingExtraError
+from veridical.records.spans import Span
+from veridical.records.types import Case, Evidence, Example, Level, Source, Verdict
+from veridical.text.segment import sentences
+from veridical_lab.detectors.classifier.artifact import TUNING_METHODS, ClassifierSettings
+from veridical_lab.detectors.classifier.network import ClassifierNetwork, label_tokens
+from veridical_lab.detectors.classifier.presentation import EncodedPart, case_parts
+from veridical_lab.models.adapters import frequent_tokens
+from veridical_lab.models.testing import tiny
+from veridical_lab.training.checkpoint import CHECKPOINT, TrainingStopped
+from veridical_lab.training.classifier import ClassifierTraining, train_classifier
 
 
 @pytest.fixture(scope="module")
 def decoder(tmp_path_factory: pytest.TempPathFactory) -> LocalModel:
-    torch.set_num_threads(1)  # tiny matrices only wait for each other
     return load(tiny("llama", tmp_path_factory.mktemp("base") / "llama"), dtype="fp32")
 
 

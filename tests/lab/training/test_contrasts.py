@@ -1,20 +1,10 @@
 """Contrasts of labelled statements: what is changed, and what the label then is."""
 
-from __future__ import annotations
-
 import random
 
 from veridical.records.spans import Span
 from veridical.records.types import Case, Example, Judgement, Source, Verdict
-from veridical_lab.training.contrasts import (
-    contrasts,
-    corrected,
-    exchanged,
-    inserted,
-    joined,
-    moved,
-    without_evidence,
-)
+from veridical_lab.training.contrasts import contrasts, corrected, exchanged, inserted, joined, moved, without_evidence
 
 SOURCES = (
     Source("1", "The mill was built in 1890. It has three wheels. The owner is Ann Berg."),
@@ -46,7 +36,6 @@ def marked(example: Example) -> list[str]:
 
 def test_a_correction_makes_a_wrong_statement_right() -> None:
     twin = corrected(WRONG)
-    assert twin is not None
     assert twin.case.response == "The mill has three wheels."
     assert (twin.gold.hallucination, label(twin)) == (0.0, "entailment")
     assert twin.document == WRONG.document, "it stays in the part of its document"
@@ -67,7 +56,6 @@ def test_sources_that_agree_with_the_error_exchange_the_labels() -> None:
 
 def test_what_the_sources_lack_is_put_into_them() -> None:
     found = inserted(ABSENT, random.Random(1))
-    assert found is not None
     assert ABSENT.case.response in " ".join(source.text for source in found.case.sources)
     assert (found.gold.hallucination, label(found)) == (0.0, "entailment")
     assert inserted(WRONG, random.Random(1)) is None
@@ -75,7 +63,6 @@ def test_what_the_sources_lack_is_put_into_them() -> None:
 
 def test_without_its_evidence_a_statement_is_unsupported() -> None:
     found = without_evidence(RIGHT)
-    assert found is not None
     assert "1890" not in " ".join(source.text for source in found.case.sources)
     assert (found.gold.hallucination, found.gold.verdicts, label(found)) == (1.0, (), "neutral")
     assert without_evidence(statement("Nobody knows whose grain it grinds.", "entailment")) is None

@@ -1,7 +1,5 @@
 """The recipe of the default detector: what it is trained on, and the detector that comes of it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,22 +9,19 @@ import numpy as np
 import pytest
 
 from tests.lab.detectors.feature_examples import examples
+from veridical.detectors.default.detector import Default
+from veridical.detectors.default.regressions import COLUMNS
+from veridical.detectors.tokens.artifact import load_tokens
+from veridical.records.errors import InputError
 from veridical.records.types import Case, Example, Judgement, Level, Outcome, Source
-
-torch = pytest.importorskip("torch")
-
-from veridical.detectors.default.detector import Default  # noqa: E402
-from veridical.detectors.default.regressions import COLUMNS  # noqa: E402
-from veridical.detectors.tokens.artifact import load_tokens  # noqa: E402
-from veridical.records.errors import InputError  # noqa: E402
-from veridical.workflows.checking import check_cases  # noqa: E402
-from veridical_lab.adapt.adapting import Adapting, further_trained  # noqa: E402
-from veridical_lab.models.testing import tiny  # noqa: E402
-from veridical_lab.training import default  # noqa: E402
-from veridical_lab.training.checkpoint import TrainingStopped  # noqa: E402
-from veridical_lab.training.default import DefaultTraining, train_default  # noqa: E402
-from veridical_lab.training.default_data import _without_questions, part_of  # noqa: E402
-from veridical_lab.training.default_levels import LevelRows, fit_levels, fit_short_answers  # noqa: E402
+from veridical.workflows.checking import check_cases
+from veridical_lab.adapt.adapting import Adapting, further_trained
+from veridical_lab.models.testing import tiny
+from veridical_lab.training import default
+from veridical_lab.training.checkpoint import TrainingStopped
+from veridical_lab.training.default import DefaultTraining, train_default
+from veridical_lab.training.default_data import _without_questions, part_of
+from veridical_lab.training.default_levels import LevelRows, fit_levels, fit_short_answers
 
 CASE = Case("1", "The bridge was opened in 1983.", (Source("s", "The bridge over the Elbe was opened in 1893."),))
 
@@ -54,7 +49,6 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_training_that_was_stopped_goes_on_and_makes_a_detector(small_parts: None, tmp_path: Path) -> None:
-    torch.set_num_threads(1)
     options = DefaultTraining(layers=1, max_tokens=96, batch_tokens=256, tokens=256 * 9, bf16=False)
     encoder, out = tiny("bert", tmp_path / "encoder"), tmp_path / "out"
     asked = iter([False, True])
@@ -105,7 +99,6 @@ def test_the_curve_of_short_answers_meets_the_threshold_where_it_separates_best(
         table[:, 0, sentence] = logits
         rows.add(name, list(table), (False, False, True, True))
     curve, figures = fit_short_answers(rows, 0.7)
-    assert curve is not None
     assert curve.slope > 0
     right, wrong = curve.apply([-1.0, 2.0])
     assert right < 0.7 <= wrong, "other sets do not count"

@@ -1,7 +1,5 @@
 """The regression of kinds of errors: which tag stands for which kind, and a fit."""
 
-from __future__ import annotations
-
 import pytest
 
 from veridical.detectors.explanation.kinds import LEARNED

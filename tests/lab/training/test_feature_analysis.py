@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -69,7 +67,6 @@ def test_there_and_back_and_shown() -> None:
     assert wide[0].head[:5] == ["words", "n", "hallucinated", "idf H", "idf N"]
     assert [line[0] for line in wide[0].lines] == [group.name for group in analysis.groups]
     assert wide[-1].lines[0][:2] == ["hallucinated", "+1.00"]
-    pytest.importorskip("matplotlib")
     plots = feature_plots(analysis)
     assert set(plots) == {"correlations", "word-types"}
     assert all(svg.startswith("<svg") for svg in plots.values())

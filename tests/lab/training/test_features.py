@@ -1,14 +1,14 @@
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.linear_model import SGDClassifier
 
 from tests.lab.detectors.feature_examples import examples, phrases
 from veridical.datasets.split import split_by_document
 from veridical.inference.heads import LinearClassifier
+from veridical.metrics.thresholding import threshold_fitter
 from veridical.records.errors import InputError, MissingExtraError, UnknownNameError
 from veridical.records.types import Case, Example, Judgement, Span, Verdict
 from veridical_lab.detectors.features.detector import FeatureDetector, TrainedFeatures
@@ -20,8 +20,6 @@ from veridical_lab.training.features import FeatureOptions, labelled_units, save
 @pytest.mark.parametrize("classifier", ["lr", "svm"])
 def test_the_classifier_is_scikit_learns(classifier: str) -> None:
     """The numbers stored give scikit-learn's decision on the same standardised rows."""
-    from sklearn.linear_model import SGDClassifier
-
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(200, 3)) * [1.0, 5.0, 0.0] + [0.0, 7.0, 2.0]
     rows[::7, 1] = np.nan
@@ -125,8 +123,6 @@ def test_the_worst_word_has_a_threshold_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("criterion", ["f1", "balanced_accuracy", "means"])
 def test_thresholds_are_those_of_the_criterion(criterion: str) -> None:
-    from veridical.metrics.thresholding import threshold_fitter
-
     rng = np.random.default_rng(0)
     noisy = []
     for e in examples(96):

@@ -1,43 +1,33 @@
 """Soft prompts that write answers: what is learned, that a folder gives the same again, and who reads it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("peft")
-
-from tests.lab.corrupt.test_arguments import TOPICS  # noqa: E402
-from veridical.datasets import read  # noqa: E402
-from veridical.inference.local_model import LocalModel  # noqa: E402
-from veridical.llm.connection import Connection  # noqa: E402
-from veridical.llm.protocol import Failure, Message, Reply, Request  # noqa: E402
-from veridical.models.load import load  # noqa: E402
-from veridical.records.errors import DataError, InputError  # noqa: E402
-from veridical.records.types import Case, Source  # noqa: E402
-from veridical_lab.corrupt.argument_responses import composed  # noqa: E402
-from veridical_lab.models.adapters import with_soft_prompt  # noqa: E402
-from veridical_lab.models.testing import tiny  # noqa: E402
-from veridical_lab.models.tuned import TunedChat, reads_bare_tasks, task_tokens  # noqa: E402
-from veridical_lab.tasks.perspectives.answering import answer_cases  # noqa: E402
-from veridical_lab.tasks.perspectives.task_format import read_target  # noqa: E402
-from veridical_lab.training.generator import (  # noqa: E402
-    GeneratorTraining,
-    answers_to_learn,
-    task_texts,
-    train_generator,
-)
+from tests.lab.corrupt.test_arguments import TOPICS
+from veridical.datasets import read
+from veridical.inference.local_model import LocalModel
+from veridical.llm.connection import Connection
+from veridical.llm.protocol import Failure, Message, Reply, Request
+from veridical.models.load import load
+from veridical.records.errors import DataError, InputError
+from veridical.records.types import Case, Source
+from veridical_lab.corrupt.argument_responses import composed
+from veridical_lab.models.adapters import with_soft_prompt
+from veridical_lab.models.testing import tiny
+from veridical_lab.models.tuned import TunedChat, reads_bare_tasks, task_tokens
+from veridical_lab.tasks.perspectives.answering import answer_cases
+from veridical_lab.tasks.perspectives.task_format import read_target
+from veridical_lab.training.generator import GeneratorTraining, answers_to_learn, task_texts, train_generator
 
 FAST = GeneratorTraining(steps=20, warmup=2, batch=2, evaluate_every=10, validation_examples=2, per_topic=1)
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LocalModel:
-    torch.set_num_threads(1)  # tiny matrices only wait for each other
     return load(tiny("llama", tmp_path_factory.mktemp("base") / "llama", max_position_embeddings=4096), dtype="fp32")
 
 
@@ -129,17 +119,17 @@ def test_bad_input_is_said_in_a_line(generator: tuple[Path, list[str]], tmp_path
 
 
 def test_given_pairs_are_learned(model: LocalModel, tmp_path: Path) -> None:
-    rows = [
-        {
-            "question": f"Should town {i} ban cars?",
-            "arguments": {"pro": ["Cars pollute."], "con": ["Shops lose customers."]},
-            "response": f"{'Views differ.' + chr(10) * 2 if i % 2 else ''}They pollute.\n\nTrade falls in town {i}.",
-            "hallucinated": ["They pollute."] if i == 0 else [],
-            "omitted": [],
-            "id": str(i),
-        }
-        for i in range(12)
-    ]
+    about = {
+        "arguments": {"pro": ["Cars pollute."], "con": ["Shops lose customers."]},
+        "hallucinated": [],
+        "omitted": [],
+    }
+    rows = []
+    for i in range(12):
+        answer = f"They pollute.\n\nTrade falls in town {i}."
+        response = f"Views differ.\n\n{answer}" if i % 2 else answer
+        rows.append({**about, "question": f"Should town {i} ban cars?", "response": response, "id": str(i)})
+    rows[0]["hallucinated"] = ["They pollute."]
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
     pairs = list(read(f"procon:{tmp_path / 'pairs.jsonl'}"))
     assert [pair.case.id for pair in answers_to_learn(pairs)] == [str(i) for i in range(1, 12)]

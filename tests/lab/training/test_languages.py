@@ -1,7 +1,5 @@
 """Training examples in many languages: which sets there are, how they are split, and that the labels hold."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The recipe of the detector for other languages: its vocabulary, its two tasks, and how it joins the English one."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterable
@@ -11,26 +9,26 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
 pytest.importorskip("onnxscript")
 
-from tests.detectors.default_artifact import tiny_default  # noqa: E402
-from tests.lab.detectors.feature_examples import contradicted  # noqa: E402
-from tests.lab.detectors.feature_examples import examples as facts  # noqa: E402
-from veridical.detectors.default.detector import OTHER_LANGUAGES, Default  # noqa: E402
-from veridical.detectors.default.fitted import LOCATED  # noqa: E402
-from veridical.detectors.default.second_reader import log_odds_of  # noqa: E402
-from veridical.inference.artifact import DETECTOR  # noqa: E402
-from veridical.inference.fast_tokenizer import FastTokenizer  # noqa: E402
-from veridical.models.load import load  # noqa: E402
-from veridical.records.errors import DataError, InputError  # noqa: E402
-from veridical.records.types import Case, Example, Judgement, Level, Source  # noqa: E402
-from veridical_lab.models.testing import tiny  # noqa: E402
-from veridical_lab.training import multilingual  # noqa: E402
-from veridical_lab.training.checkpoint import TrainingStopped  # noqa: E402
-from veridical_lab.training.default import DefaultTraining, assemble  # noqa: E402
-from veridical_lab.training.multilingual import (  # noqa: E402
+from tests.detectors.default_artifact import tiny_default
+from tests.lab.detectors.feature_examples import contradicted
+from tests.lab.detectors.feature_examples import examples as facts
+from veridical.detectors.default.detector import OTHER_LANGUAGES, Default
+from veridical.detectors.default.fitted import LOCATED
+from veridical.detectors.default.second_reader import log_odds_of
+from veridical.inference.artifact import DETECTOR
+from veridical.inference.fast_tokenizer import FastTokenizer
+from veridical.models.load import load
+from veridical.records.errors import DataError, InputError
+from veridical.records.types import Case, Example, Judgement, Level, Source
+from veridical_lab.models.testing import tiny
+from veridical_lab.training import multilingual
+from veridical_lab.training.checkpoint import TrainingStopped
+from veridical_lab.training.default import DefaultTraining, assemble
+from veridical_lab.training.multilingual import (
     LanguagesTraining,
     add_other_languages,
     cut_vocabulary,
@@ -63,7 +61,6 @@ def model(tmp_path: Path) -> Path:
 
 
 def test_training_brings_questions_nearer_to_their_answers(model: Path) -> None:
-    torch.set_num_threads(1)
     loaded = load(model, kinds=("encoder",), dtype="fp32", device="cpu")
     loss = location_loss(loaded, questions(60), LanguagesTraining(reader=DefaultTraining(bf16=False)))
     loaded.model.requires_grad_(True)
@@ -104,7 +101,6 @@ def test_other_tokenizers_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_detector_gets_one_for_other_languages(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    torch.set_num_threads(1)
     small = DefaultTraining(max_tokens=96, batch_tokens=256, tokens=256 * 6, evaluate_tokens=256 * 3, bf16=False)
     options = LanguagesTraining(reader=small, least=1)
     monkeypatch.setattr(multilingual, "_questions", lambda data: [])

@@ -1,7 +1,5 @@
 """Soft labels: what a detector says, mixed with the labels of the data."""
 
-from __future__ import annotations
-
 import pytest
 
 from veridical.records.spans import Span

@@ -1,14 +1,12 @@
 """The layer of SummaC Conv, from labelled data to a detector."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from tests.lab.detectors.feature_examples import examples
+from tests.lab.files import saved
 from veridical.cli import main
 from veridical.detectors import load_detector
 from veridical.detectors.entailment.artifact import load_layer
@@ -16,7 +14,6 @@ from veridical.detectors.entailment.comparison import compare
 from veridical.detectors.entailment.detector import Entailment
 from veridical.detectors.entailment.forms import histograms
 from veridical.detectors.entailment.scorers import ClassifierScorer, ScorerOptions
-from veridical.io.serialization import encode
 from veridical.models.load import load
 from veridical.records.errors import DataError, InputError
 from veridical_lab.models.testing import tiny
@@ -28,13 +25,10 @@ NLI = {0: "entailment", 1: "neutral", 2: "contradiction"}
 
 
 def test_a_layer_is_trained_and_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("sklearn")
-    torch.set_num_threads(1)
     nli = tiny("bert", tmp_path / "nli", head="SequenceClassification", id2label=NLI)
-    data, out = tmp_path / "d.jsonl", tmp_path / "summac"
-    labelled = examples(80)
-    data.write_text("".join(encode(example) + "\n" for example in labelled), "utf-8")
-    command = ["train", "summac", f"jsonl:{data}", "--model", str(nli), "--out", str(out), "--dtype", "fp32"]
+    labelled, out = examples(80), tmp_path / "summac"
+    data = saved(tmp_path / "d.jsonl", labelled)
+    command = ["train", "summac", data, "--model", str(nli), "--out", str(out), "--dtype", "fp32"]
     assert main(command) == 0
     assert f"use it as entailment:{out}" in capsys.readouterr().err
     trained = load_layer(out)
@@ -46,7 +40,6 @@ def test_a_layer_is_trained_and_used(tmp_path: Path, capsys: pytest.CaptureFixtu
     cases = [example.case for example in labelled[:6]]
     scorer = ClassifierScorer(nli, ScorerOptions(dtype="fp32"))
     for judgement, compared in zip(detector.judge(cases), compare(scorer, form, cases), strict=True):
-        assert compared.matrix is not None
         logits = histograms(compared.matrix.entailment, form.bins) @ layer.weight + layer.bias
         assert judgement.hallucination == pytest.approx(1 / (1 + np.exp(-logits.mean())), abs=1e-6)
     with pytest.raises(InputError, match="form is fixed by the training"):
@@ -68,15 +61,13 @@ def test_a_layer_is_trained_and_used(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_a_layer_on_a_classifier_of_train_tokens(tmp_path: Path) -> None:
     """Any folder that `entailment:FOLDER` reads can be the model of the layer, also one that `train tokens` wrote."""
-    pytest.importorskip("sklearn")
-    data, out = tmp_path / "d.jsonl", tmp_path / "summac"
-    data.write_text("".join(encode(example) + "\n" for example in examples(80)), "utf-8")
+    data, out = saved(tmp_path / "d.jsonl", examples(80)), tmp_path / "summac"
     for name, seed in (("classifier", 0), ("other", 1)):
         base = load(tiny("bert", tmp_path / f"{name}-base", seed=seed), dtype="fp32", kinds=("encoder",))
         options = TokenTraining(epochs=1, hidden=0, seed=seed)
         train_tokens(base, {"set": examples(80)}, options, out=tmp_path / name)
     classifier = str(tmp_path / "classifier")
-    command = ["train", "summac", f"jsonl:{data}", "--model", classifier, "--out", str(out)]
+    command = ["train", "summac", data, "--model", classifier, "--out", str(out)]
     assert main([*command, "--dtype", "fp32"]) == 0
     assert load_layer(out).labels == ""
     cases = [example.case for example in examples(6)]

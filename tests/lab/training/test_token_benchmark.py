@@ -5,12 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.detectors.feature_examples import examples, phrases
+from tests.lab.files import saved
 from tests.lab.training.hades_files import write_hades
 from veridical.cli import main
-from veridical.records.detector import DetectorInfo, fingerprint_of
+from veridical.metrics.ranking import roc_auc
+from veridical.records.detector import DetectorInfo, JudgesSpans, fingerprint_of
 from veridical.records.errors import DataError, InputError, UnknownNameError
 from veridical.records.types import Case, Example, Judgement, Verdict
 from veridical.text.segment import words
+from veridical_lab.models.testing import tiny
+from veridical_lab.training.features import save_features
 from veridical_lab.training.token_benchmark import (
     TABLE_METRICS,
     RunOptions,
@@ -45,14 +50,11 @@ class Oracle:
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
         self.seen += [case.response for case in cases]
-        return [
-            Judgement(
-                case.id,
-                self.name,
-                verdicts=tuple(Verdict(s, 0.9 * s.of(case.response).isdigit()) for s in words(case.response)),
-            )
-            for case in cases
-        ]
+        made = []
+        for case in cases:
+            verdicts = [Verdict(s, 0.9 * s.of(case.response).isdigit()) for s in words(case.response)]
+            made.append(Judgement(case.id, self.name, verdicts=tuple(verdicts)))
+        return made
 
 
 def test_features_are_trained_and_measured_in_both_settings(folder: Path) -> None:
@@ -120,24 +122,15 @@ def test_the_published_sample_lines(shared_data: Path) -> None:
 
 
 def test_data_without_phrases(tmp_path: Path) -> None:
-    from tests.lab.detectors.feature_examples import examples
-    from veridical.io.serialization import encode
-
-    path = tmp_path / "words.jsonl"
-    path.write_text("".join(encode(e) + "\n" for e in examples()), "utf-8")
     with pytest.raises(DataError, match="no response with one labelled phrase"):
-        read_benchmark(f"jsonl:{path}")
+        read_benchmark(saved(tmp_path / "words.jsonl", examples()))
 
 
 def test_data_without_splits_are_divided_by_document(tmp_path: Path) -> None:
-    from tests.lab.detectors.feature_examples import phrases
-    from veridical.io.serialization import encode
-
-    path = tmp_path / "phrases.jsonl"
-    path.write_text("".join(encode(e) + "\n" for e in phrases()), "utf-8")
-    data = read_benchmark(f"jsonl:{path}")
+    path = saved(tmp_path / "phrases.jsonl", phrases())
+    data = read_benchmark(path)
     assert len(data.train) + len(data.validation) + len(data.test) == 120
-    named = read_benchmark(f"jsonl:{path}", validation=f"jsonl:{path}", test=f"jsonl:{path}")
+    named = read_benchmark(path, validation=path, test=path)
     assert [len(part) for part in (named.train, named.validation, named.test)] == [120, 120, 120]
 
 
@@ -161,8 +154,6 @@ def test_methods_by_name(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_trained_folder_is_used_as_it_is(folder: Path, tmp_path: Path) -> None:
-    from veridical_lab.training.features import save_features
-
     data = read_benchmark(f"hades:{folder}")
     fitted = FeatureMethod("features").fit(data.train, data.validation)
     save_features(fitted.trained, tmp_path / "saved")
@@ -172,11 +163,6 @@ def test_a_trained_folder_is_used_as_it_is(folder: Path, tmp_path: Path) -> None
 
 
 def test_a_span_classifier_is_a_method(tmp_path: Path) -> None:
-    from tests.lab.detectors.feature_examples import phrases
-    from veridical.metrics.ranking import roc_auc
-    from veridical.records.detector import JudgesSpans
-    from veridical_lab.models.testing import tiny
-
     data = phrases(150)
     spec = f"tokens:model={tiny('bert', tmp_path / 'bert')},pooling=max,epochs=6,learning_rate=0.001,sources=no"
     detector = load_method(spec).fit(data[:110], data[110:])
@@ -209,7 +195,6 @@ def test_the_context_of_a_phrase_can_be_cut(folder: Path) -> None:
 
 def test_context_lengths_are_plotted(folder: Path, tmp_path: Path) -> None:
     """Every row of `bench tokens` has a group, and Figure 6 is a line by the length of the context."""
-    pytest.importorskip("matplotlib")
     rows = tmp_path / "rows.jsonl"
     settings = "offline@2,offline@8,offline,online@2,online"
     arguments = ["bench", "tokens", f"hades:{folder}", "--method", "features:lr,paper=yes", "--setting", settings]

@@ -128,7 +128,7 @@ def test_relations_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFix
     assert main([*command, "--first", "5"]) == 0
     assert [e.case.id for e in read(f"jsonl:{out}")] == [e.case.id for e in made][:8]  # whole relations
     before = out.read_bytes()
-    for wrong, says in ((["--kinds", "rolls"], "rolls"), (["--part", "test"], "no part 'test'")):
+    for wrong, says in ((["--kinds", "rolls"], "kind of relation 'rolls'"), (["--part", "test"], "no part 'test'")):
         assert main(["data", "relations", str(PARSES), "--out", str(out), *wrong]) == 2
         assert says in capsys.readouterr().err
     assert main(["data", "relations", str(tmp_path / "none"), "--out", str(out)]) == 2

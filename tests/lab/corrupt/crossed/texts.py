@@ -3,8 +3,6 @@
 To make the parses again: `python -m tests.lab.corrupt.crossed.texts PIPELINE`, with the folder of en_core_web_sm.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

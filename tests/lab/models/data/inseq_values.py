@@ -6,8 +6,6 @@
 inseq is no dependency of the project: it is asked once, and the test compares with what it said.
 """
 
-from __future__ import annotations
-
 import json
 import platform
 import sys

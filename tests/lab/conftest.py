@@ -1,0 +1,5 @@
+"""What the tests of the lab share."""
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
