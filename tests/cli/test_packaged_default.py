@@ -58,9 +58,12 @@ def test_a_changed_number_is_flagged_and_a_copy_is_not() -> None:
 @packaged
 def test_a_value_of_another_cell_is_flagged() -> None:
     table = "item | colour | Oslo | Bergen\nhelmet | red | 12 | 40\nhelmet | blue | 9 | 31\nglove | blue | 75 | 60"
-    wrong = veridical.check("There are 31 blue helmets in Oslo.", [table])
-    assert [span.text for span in wrong.flagged] == ["31"]
-    assert veridical.check("There are 9 blue helmets in Oslo.", [table]).outcome is Outcome.CLEAR
+    for row, other in (("9 blue", "31"), ("12 red", "40")):
+        right = veridical.check(f"There are {row} helmets in Oslo.", [table])
+        wrong = veridical.check(f"There are {other} {row.split()[1]} helmets in Oslo.", [table])
+        assert [span.text for span in wrong.flagged] == [other]
+        assert right.judgements[0].hallucination < wrong.judgements[0].hallucination
+    assert right.outcome is Outcome.CLEAR
 
 
 @packaged
