@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cache
 
@@ -174,7 +175,18 @@ def sentences(text: str) -> list[Span]:
     >>> [s.of(text) for s in sentences(text)]
     ['Dr. Smith paid approx. 3.5 million.', 'Did it help?', 'Yes']
     """
-    return list(_split.get(text, len(text), lambda: _sentences(text)))
+    return list(_cached(text))
+
+
+def sentence_at(text: str, position: int) -> Span:
+    """Return the sentence of a text that contains the character at `position`."""
+    spans = _cached(text)
+    i = bisect_right(spans, position, key=lambda sentence: sentence.start) - 1
+    return spans[max(i, 0)]
+
+
+def _cached(text: str) -> list[Span]:
+    return _split.get(text, len(text), lambda: _sentences(text))
 
 
 _split: Recent[str, list[Span]] = Recent(most=1_000_000)  # detectors, explanations and reports read the same texts

@@ -21,7 +21,7 @@ from veridical.detectors.default.rewriting import in_forms_of_response, without_
 from veridical.detectors.default.short_answers import answer_in, in_its_places, with_question, without_question
 from veridical.detectors.default.totals import computed_amounts
 from veridical.detectors.discrepancies import finding
-from veridical.detectors.discrepancies.discrepancy import Discrepancy, sentence_at
+from veridical.detectors.discrepancies.discrepancy import Discrepancy
 from veridical.detectors.discrepancies.finding import discrepancies
 from veridical.detectors.discrepancies.rates import same_rates
 from veridical.detectors.discrepancies.references import known_in_other_forms
@@ -34,6 +34,7 @@ from veridical.records.types import Case
 from veridical.text.framing import is_refusal, may_frame, without_framing
 from veridical.text.lexical import FEATURES, lexical_features
 from veridical.text.mentions import Mention
+from veridical.text.segment import sentence_at
 
 COPIED = -6.0
 """Upper bound of the logit of a sentence that a source has word for word (`is_copied`)."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from veridical.detectors.explanation.kinds import CONTRADICTION
 from veridical.records.spans import Span, furthest_end, overlapping
 from veridical.records.types import Evidence, Source, Verdict
-from veridical.text.segment import sentences
+from veridical.text.segment import sentence_at, sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +50,6 @@ class Discrepancy:
 def passage(source: Source, span: Span) -> tuple[Evidence, ...]:
     """Return the source sentence in which `span` begins, as evidence."""
     return (Evidence(source.id, sentence_at(source.text, span.start)),)
-
-
-def sentence_at(text: str, position: int) -> Span:
-    """Return the sentence of a text that contains the character at `position`."""
-    spans = sentences(text)
-    i = bisect_right(spans, position, key=lambda sentence: sentence.start) - 1
-    return spans[max(i, 0)]
 
 
 def with_verdicts(

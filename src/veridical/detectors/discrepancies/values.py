@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
 
-from veridical.detectors.discrepancies.discrepancy import Discrepancy, passage, sentence_at
+from veridical.detectors.discrepancies.discrepancy import Discrepancy, passage
 from veridical.records.spans import Span
 from veridical.records.types import Case
 from veridical.text import quantities
 from veridical.text.lexical import source_profile
 from veridical.text.matching import WORDS, Profile, compiled
-from veridical.text.segment import word_forms
+from veridical.text.segment import sentence_at, word_forms
 from veridical.text.units import CURRENCIES
 from veridical.text.vocabulary import MONTHS
 
