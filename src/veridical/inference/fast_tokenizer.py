@@ -36,7 +36,7 @@ class FastTokenizer:
         folder: A folder with `tokenizer.json`. It also needs `tokenizer_config.json` if special tokens have a role.
 
     Attributes:
-        model_max_length: The highest number of tokens in an input of the model. About 10^30 if the folder states no
+        model_max_length: The maximum number of tokens in an input of the model. About 10^30 if the folder states no
             limit.
         chat_template: The chat template, or None.
         bos_token_id: The id of the begin-of-text token, or None.

@@ -127,7 +127,7 @@ class PairRunner:
         engine: The engine that computes the states.
         mode: "offline" or "online".
         attention: "full" or "prefix".
-        max_batch_tokens: The highest number of tokens in a batch, including padding. Default: 1024 on a CPU, 65536 on
+        max_batch_tokens: The maximum number of tokens in a batch, including padding. Default: 1024 on a CPU, 65536 on
             other devices.
 
     Attributes:

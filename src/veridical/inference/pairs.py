@@ -49,7 +49,7 @@ class PairSettings:
 
     Attributes:
         template: The name of the prompt template (`veridical.inference.template`), such as "qa".
-        max_tokens: The highest number of tokens in a window, 32 or more. Default: the model's context length.
+        max_tokens: The maximum number of tokens in a window, 32 or more. Default: the model's context length.
         evidence: Which source sentences to show if the sources do not all fit. "relevant" makes one window, with the
             sentences that share most words with the response and its question, where rare words count more. "all" makes
             as many windows as needed to cover all sources, which overlap by a sentence.

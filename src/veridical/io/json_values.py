@@ -66,7 +66,7 @@ def json_values(
 
     Args:
         path: The text file to read. "-" is standard input.
-        max_bytes: The highest number of characters in a value or a line. A longer line is yielded as an error, and is
+        max_bytes: The maximum number of characters in a value or a line. A longer line is yielded as an error, and is
             never loaded into memory in full. A line of more than 16 times this limit raises a `DataError`. None sets no
             limit.
         encoding: The encoding of a file without a byte-order mark.

@@ -38,7 +38,7 @@ class RowForm:
         columns: The columns that contain the parts of a case.
         encoding: The encoding of text files without a byte-order mark.
         delimiter: The delimiter of text tables, such as ";". Default: it is detected.
-        max_bytes: The highest number of characters in a JSON line or a cell.
+        max_bytes: The maximum number of characters in a JSON line or a cell.
         also: Columns to read from tables in addition to those of the case and of labels.
     """
 

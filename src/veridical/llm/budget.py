@@ -40,7 +40,7 @@ class Budget:
     Args:
         prices: The price per million prompt tokens, and per million completion tokens.
         max_cost: The highest amount of money to spend, in the currency of `prices`. None for no limit.
-        max_calls: The highest number of calls. None for no limit.
+        max_calls: The maximum number of calls. None for no limit.
 
     Attributes:
         calls: The number of requests that were allowed.

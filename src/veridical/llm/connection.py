@@ -47,15 +47,15 @@ class Connection:
         api: "chat", or "completions" for base models (see `veridical.llm.openai.OpenAIChat`).
         prices: The price per million prompt tokens, and per million completion tokens.
         max_cost: The highest amount of money that all models together may spend. Needs `prices`.
-        max_calls: The highest number of requests that all models together may send.
+        max_calls: The maximum number of requests that all models together may send.
         concurrency: The number of requests that a model sends at once.
-        timeout: The highest number of seconds from sending a request to the end of its response.
+        timeout: The maximum number of seconds from sending a request to the end of its response.
         cache: The file in which replies are stored. None stores no replies.
-        max_tokens: The highest number of tokens in every reply. By default, each kind of question has a limit of its
+        max_tokens: The maximum number of tokens in every reply. By default, each kind of question has a limit of its
             own, and a reply that was cut off while the model was reasoning is requested once more with a higher limit.
         temperature: The temperature of requests that would otherwise be greedy. Default: they stay greedy.
         retries: The number of times that a failed request to a server is repeated.
-        per_minute: The highest number of requests per minute to a server. None for no limit.
+        per_minute: The maximum number of requests per minute to a server. None for no limit.
         headers: Additional headers for each request to a server.
         body: Additional JSON fields for each request to a server. They replace Veridical's own fields.
         device: The device for the model in a local folder (see `veridical.llm.local.LocalChat`).

@@ -58,7 +58,7 @@ class OpenAIChat:
             `veridical.llm.endpoint.resolve_server`.
         api: "chat" (/chat/completions) or "completions" (/completions).
         concurrency: The number of requests to send at once.
-        timeout: The highest number of seconds from sending a request to the end of its response.
+        timeout: The maximum number of seconds from sending a request to the end of its response.
         retries: The number of times to repeat a failed request, if repeating can help.
         headers: Additional headers for each request.
         body: Additional JSON fields for each request. They replace fields of the same name that this class sets.

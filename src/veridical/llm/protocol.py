@@ -34,7 +34,7 @@ class Request:
     Attributes:
         messages: The turns so far, with the question last.
         temperature: The sampling temperature, where 0 is greedy and 1 is the model's own distribution.
-        max_tokens: The highest number of tokens in the answer.
+        max_tokens: The maximum number of tokens in the answer.
         top_logprobs: The number of most likely tokens to report at each position of the answer, from 0 (only the tokens
             of the answer) to 20. None asks for no log-probabilities at all.
         stop: Texts at which the answer ends.

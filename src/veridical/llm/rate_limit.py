@@ -22,7 +22,7 @@ class RateLimiter:
     If the server asks for a longer wait of up to `max_wait`, the next try waits as long as it asks.
 
     Args:
-        per_minute: The highest number of requests per minute, evenly spaced. None for no limit.
+        per_minute: The maximum number of requests per minute, evenly spaced. None for no limit.
         base_wait: The wait after a first failure, in seconds.
         max_wait: The longest wait after a failure, in seconds.
         now: A function that returns the time in seconds.

@@ -91,7 +91,7 @@ class CrossEncoder:
         joined: How to join the two texts. "pair" joins them as the tokenizer does, and "single" joins them with one
             separator token and without segment ids (MiniCheck). Any other text is a template with {premise} and
             {hypothesis}, in which special tokens such as "</s>" are written out.
-        max_tokens: The highest number of tokens in a pair. Default: the context length. A model with only relative
+        max_tokens: The maximum number of tokens in a pair. Default: the context length. A model with only relative
             positions (T5, DeBERTa-v3) accepts a larger number.
 
     Attributes:

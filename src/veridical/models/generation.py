@@ -62,7 +62,7 @@ def generate(
         model: A causal language model.
         prompts: The token ids of each prompt. No prompt may be empty.
         sampler: A sampler with one seed for each prompt.
-        max_tokens: The highest number of tokens in a text, at least 1. A sequence gives each text its own limit.
+        max_tokens: The maximum number of tokens in a text, at least 1. A sequence gives each text its own limit.
         is_complete: A function that receives the decoded text after each token, and returns True to stop the
             generation.
         alternatives: The number of most probable tokens to report at each position. 0 reports only the

@@ -126,7 +126,9 @@ def test_a_detector_gets_one_for_other_languages(model: Path, tmp_path: Path, mo
     assert set(english[LOCATED]) == set(others[LOCATED]) == {"encoder", "location", "intercept"}
 
     again = shutil.copytree(detector, tmp_path / "again")
-    add_other_languages(again, out / OTHER_LANGUAGES, tmp_path)
+    (out / "LICENSE-encoder").write_text("MIT")
+    add_other_languages(again, out, tmp_path)
+    assert (again / "LICENSE-encoder").read_text() == "MIT"
     assert json.loads((again / DETECTOR).read_text("utf-8"))[LOCATED] == english[LOCATED]
     assert not (again / OTHER_LANGUAGES / "stages").exists()
 

@@ -53,7 +53,7 @@ def default_command(
     probabilities. OUT also has the packaged detector for other languages. If the command is interrupted, run it again
     and it continues.
     """
-    from veridical.detectors.default.detector import OTHER_LANGUAGES, PACKAGED
+    from veridical.detectors.default.detector import PACKAGED
     from veridical_lab.training.default import DefaultTraining, train_default
     from veridical_lab.training.multilingual import add_other_languages
 
@@ -61,6 +61,6 @@ def default_command(
     settings = settings_of(DefaultTraining, options, languages=languages)
     with stop_asked_for() as stop:
         train_default(model, data, out, settings, parsed=options.parsed, stop=stop, progress=write_line)
-        add_other_languages(out, PACKAGED / OTHER_LANGUAGES, data, write_line)
+        add_other_languages(out, PACKAGED, data, write_line)
     write_line(f"wrote {out}; use it as default:{out}")
     return 0

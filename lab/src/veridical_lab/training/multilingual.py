@@ -146,47 +146,51 @@ def train_languages(
     )
     if out.resolve() != detector.resolve():
         shutil.copytree(detector, out, dirs_exist_ok=True, ignore=shutil.ignore_patterns(OTHER_LANGUAGES))
-    others = Default(folder)
-    _fit_location(others, others, parts["valid"], progress)
     document = json.loads((folder / DETECTOR).read_text("utf-8"))
-    document["languages"] = languages_of(document["training"]["sets"])
-    write_whole(folder / DETECTOR, json.dumps(document, indent=1, ensure_ascii=False) + "\n", follow_link=False)
-    _fit_location(Default(out), others, parts["valid"], progress)
+    _save(folder, {**document, "languages": languages_of(document["training"]["sets"])})
+    others = Default(folder)
+    for each in (others, Default(out)):
+        _fit_location(each, others, parts["valid"], progress)
     return out
 
 
 def add_other_languages(
-    detector: Path, others: Path, data: Path, progress: Callable[[str], None] = lambda line: None
+    detector: Path, source: Path, data: Path, progress: Callable[[str], None] = lambda line: None
 ) -> None:
-    """Add a trained detector for other languages to a default detector.
+    """Copy the detector for other languages of one default detector into another one.
 
-    The English detector then also compares questions with the occurrences of their short answers, so a curve for them
-    is fitted on English validation questions.
+    With its sentence encoder, the English part of `detector` also compares questions with the occurrences of their
+    short answers. The curve for these answers is fitted on English validation questions.
 
     Args:
-        detector: The folder of the default detector, which is changed.
-        others: The folder of the detector for other languages, such as `languages/` of another default detector.
+        detector: The folder of the default detector that is changed.
+        source: The folder of a default detector that has a detector for other languages, such as the packaged one.
         data: The folder with the public data sets.
         progress: Called with a line of text that reports the result.
     """
-    shutil.copytree(others, detector / OTHER_LANGUAGES, dirs_exist_ok=True, ignore=shutil.ignore_patterns("stages"))
-    valid = split_by_document(_questions(data))["valid"]
-    _fit_location(Default(detector), Default(detector / OTHER_LANGUAGES), valid, progress)
+    folder = detector / OTHER_LANGUAGES
+    shutil.copytree(source / OTHER_LANGUAGES, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("stages"))
+    for licence in source.glob("LICENSE*"):
+        shutil.copy(licence, detector)
+    _fit_location(Default(detector), Default(folder), split_by_document(_questions(data))["valid"], progress)
 
 
 def _fit_location(
     detector: Default, others: Default, examples: Sequence[Example], progress: Callable[[str], None]
 ) -> None:
-    """Fit the curve for located short answers on the questions in the detector's languages, and store it."""
-    is_english = detector.path != others.path
+    """Fit and save the curve for located short answers, on the questions in the detector's languages."""
+    is_english = detector.fitted.languages == ("en",)
     chosen = [e for e in examples if (dict(e.group)["language"] == "en") == is_english]
     curve, figures = fit_located(detector, SentenceEncoder(lambda: others.scorer.runner), chosen)
-    path = detector.path / DETECTOR
-    document = json.loads(path.read_text("utf-8"))
-    document[LOCATED] = asdict(curve)
+    document = json.loads((detector.path / DETECTOR).read_text("utf-8"))
     document["validation"][LOCATED] = figures
-    write_whole(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n", follow_link=False)
+    _save(detector.path, {**document, LOCATED: asdict(curve)})
     progress(f"short answers in {'English' if is_english else 'other languages'}: {figures}")
+
+
+def _save(detector: Path, document: Mapping[str, Any]) -> None:
+    text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    write_whole(detector / DETECTOR, text, follow_link=False)
 
 
 def _to_read(sets: Examples, longest: int) -> Examples:
