@@ -162,7 +162,7 @@ def _streamed(texts: list[str]) -> None:
 
 
 def stream_of_sentences(n: int) -> Callable[[], object]:
-    return lambda: _streamed([f"Number {i} is new. " for i in range(n)])
+    return lambda: _streamed([f"Number {i} is new{', and so is the next one' * 10}. " for i in range(n)])
 
 
 def stream_without_a_sentence(n: int) -> Callable[[], object]:
@@ -349,7 +349,7 @@ PATHS: dict[Callable[[int], Callable[[], object]], int] = {
     case_of_json: 20_000,
     tags_without_an_end: 20_000,
     results_of_one_tool: 5_000,
-    stream_of_sentences: 56,
+    stream_of_sentences: 50,
     stream_without_a_sentence: 5_000,
     proxied_stream: 500,
     html_document: 1_000,

@@ -21,7 +21,7 @@ from veridical.server.batching import Batcher, in_thread
 from veridical.text.segment import sentences
 
 # in characters
-_CONTEXT = 4000
+_CONTEXT = 1000
 _SHORT = 200  # up to this length, look for the end of a sentence at each new part
 _LONG = 20_000  # a longer text is not split in the event loop
 
