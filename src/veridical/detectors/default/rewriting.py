@@ -22,6 +22,9 @@ from veridical.text.matching import WORDS, Profile, compiled
 from veridical.text.mentions import Mention, Sentence, SentenceIndex, index_of
 
 
+_RECENT_TURNS = 3  # of 219 validation dialogues, this finds .72 of the wrong replies and flags .16 of the right ones; all turns: .54, .09
+
+
 def without_unsupported_context(case: Case) -> Case:
     """Remove the question and the earlier turns from which the response repeats a wrong value.
 
@@ -64,6 +67,11 @@ def _is_denied(index: SentenceIndex, sentence: Sentence, mention: Mention) -> bo
     """Check whether a source has another value in the place of a mention, and not as a bound ("up to 6")."""
     other = compare_mention(index, index.weighted(sentence), sentence, mention).counterpart
     return other is not None and not bound(index.sentences[other.sentence_i], other.mention)
+
+
+def with_recent_turns(case: Case) -> Case:
+    """Keep only the last turns before the response. Earlier turns distract the encoder from the sources."""
+    return replace(case, history=case.history[-_RECENT_TURNS:])
 
 
 def in_forms_of_response(case: Case) -> Case:
