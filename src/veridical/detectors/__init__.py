@@ -40,13 +40,14 @@ DETECTORS = Registry(
 
 
 def load_each(detector: Detectors) -> list[Detector]:
-    """Load the detector or detectors passed as the argument `detector` of `check`, always as a list.
+    """Load one detector or several, and return them as a list.
 
     Args:
-        detector: A spec such as "overlap", a detector, or a list of these.
+        detector: A spec, which is the name of a detector with its options ("verify:overlap"), a loaded detector, or a
+            list of these. `check` takes the same values.
 
     Raises:
-        InputError: The list is empty, or `load_detector` rejects one of its items.
+        InputError: The list is empty, or one of its items is neither a valid spec nor a detector.
     """
     several = isinstance(detector, Sequence) and not isinstance(detector, str)
     detectors = [load_detector(each) for each in (detector if several else [detector])]  # type: ignore[arg-type,union-attr]

@@ -82,7 +82,7 @@ class FittedCalibration:
         detector: The spec of the detector.
         fingerprint: Everything that the detector's scores depended on when it was fitted
             (`records.detector.fingerprint_of`). The detector is rejected if it differs now.
-        scales: The fitted threshold and calibration of each level.
+        scales: The threshold and calibration of each level that was fitted, such as responses or words.
         training: The data, options and date of fitting. For information only.
         validation: The metrics on validation data by level. For information only.
     """
@@ -105,8 +105,8 @@ class Calibrated:
     words of the sources. If a level was not fitted, its scores are removed, and a note says so. You can see the fitted
     levels in `info.levels`.
 
-    There is one exception: if the wrapped detector scores sentences, words keep its own scores and threshold, because
-    sentences decide what is flagged.
+    There is one exception: if responses were fitted and the wrapped detector scores sentences, words that were not
+    fitted keep its own scores and threshold, because sentences decide what is flagged.
 
     Args:
         path: The folder that `veridical calibrate` wrote, or its loaded content.
@@ -145,17 +145,17 @@ class Calibrated:
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """The threshold of each fitted level.
+        """The lowest score that is flagged at each fitted level, such as responses or words, in [0, 1].
 
-        If the detector scores sentences, its word scores are not calibrated. The detector's own threshold for words is
-        then included.
+        If responses were fitted but words were not, the words have the threshold of the wrapped detector, if it has
+        one.
         """
         fitted = {level: scale.threshold for level, scale in self.fitted.scales.items()}
         own = thresholds_of(self.detector)
         return {Level.SPAN: own[Level.SPAN], **fitted} if Level.RESPONSE in fitted and Level.SPAN in own else fitted
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return what the scores depend on: the fitted scales and the fingerprint of the wrapped detector."""
+        """Return what the scores depend on: the fitted thresholds and calibrations, and the detector's fingerprint."""
         return {"fitted": digest_of(parse(encode(self.fitted))["scales"]), "detector": fingerprint_of(self.detector)}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
@@ -167,9 +167,10 @@ class Calibrated:
         return [judgement for judgement, _ in self.judge_with_maps(cases)]
 
     def judge_with_maps(self, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
-        """Judge cases as `judge` does, and pair each judgement with the wrapped detector's salience map.
+        """Judge cases with calibrated scores, and pair each judgement with the wrapped detector's salience map.
 
-        The map is None if the wrapped detector computes no salience maps.
+        The map shows how strongly each source word influences each response word. It is None if the wrapped detector
+        computes no such maps.
 
         Raises:
             InputError: The folder was fitted for another detector.
@@ -192,8 +193,9 @@ class Calibrated:
     def calibrate(self, case: Case, raw: Judgement) -> Judgement:
         """Replace the raw scores in a judgement of `case` with calibrated scores.
 
-        If a level was not fitted, its scores are removed, and a note says so. There is one exception: if the detector
-        scores sentences, words keep their raw scores.
+        If a level (responses, words, coverage or source words) was not fitted, its scores are removed, and a note says
+        so. There is one exception: if the judgement has calibrated scores of sentences, words that were not fitted keep
+        their raw scores.
         """
         scales, scored = self.fitted.scales, with_response_scores(raw)
         response, coverage = scales.get(Level.RESPONSE), scales.get(Level.COVERAGE)
@@ -231,10 +233,15 @@ _TITLES = {"layers": "number of layers", "config": "configuration", "name": "det
 
 
 def difference(fitted: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:
-    """Describe the first difference between two fingerprints, or return None if there is none.
+    """Describe the first difference between the fingerprints of two detectors, or return None if there is none.
 
-    `Calibrated` uses this to reject a detector other than the one it was fitted for. The address of the chat model's
-    server may differ. So may the weights, if one fingerprint does not record them.
+    A fingerprint holds everything that a detector's scores depend on. The address of the chat model's server may
+    differ. So may the weights, if one fingerprint does not record them. `Calibrated` rejects a detector that differs
+    from the fitted one.
+
+    Args:
+        fitted: The fingerprint of the detector when it was fitted.
+        current: The fingerprint of the detector to use now.
 
     >>> difference({"weights": "abc", "layers": 2}, {"weights": None, "layers": 6})
     'the number of layers differs (2, here 6)'

@@ -37,8 +37,8 @@ class Format:
             because configurations hardly ever say who published a checkpoint.
         reader: The detector that loads such checkpoints, "entailment" or "tokens".
         options: The default options of this detector.
-        clear: If true, a checkpoint with another name is accepted too, as long as its class labels are self-explanatory
-            ("supported", not "LABEL_0") or the user explains them with the option `labels`.
+        clear: If true, a checkpoint whose name does not match `names` is accepted too, as long as its class labels are
+            self-explanatory ("supported", not "LABEL_0") or the user explains them with the option `labels`.
     """
 
     architecture: str
@@ -76,7 +76,8 @@ class Published:
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Detector:
         """Make the detector for `hf:FOLDER` or `hf:NAME[,revision=COMMIT]`.
 
-        You can add options of the detector that loads the checkpoint, `tokens` or `entailment`.
+        NAME is the name of a downloaded model of the Hugging Face hub, "owner/model", or a name in `veridical models
+        list`. You can add options of the detector that loads the checkpoint, `tokens` or `entailment`.
 
         Raises:
             InputError: No rule in `FORMATS` fits the checkpoint, or its weights are not in safetensors.

@@ -55,7 +55,7 @@ def aggregate_claims(
         case: The case that was checked.
         by: The name of the detector.
         results: Each claim with its result. Each claim must have exactly one span.
-        split: How the response was split into claims. Only the unchecked sentences and the notes are used.
+        split: How the response was split into claims. Only its notes and the sentences that no claim covers are used.
         other_verdicts: More verdicts for the judgement, such as those on citations. They do not affect the response's
             score.
         score: A function that computes the response's score from the scores of the claims.
@@ -103,13 +103,13 @@ def _notes(results: Sequence[ClaimResult]) -> Iterator[str]:
 
 
 def sentences_to_cover(case: Case) -> list[tuple[Source, Span]]:
-    """Return each sentence of the sources with `must_cover`, paired with its source."""
+    """Return a (source, sentence span) pair for each sentence of the sources that the response must cover."""
     return [(source, span) for source in case.sources if source.must_cover for span in statements(source.text)]
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How completely a response covers the sources with `must_cover`.
+    """How completely a response covers the sources that it must cover (`Source.must_cover`).
 
     Attributes:
         omission: 1 minus the mean P(covered) of the perspective with the lowest mean, in [0, 1]. None if coverage could
@@ -134,7 +134,7 @@ def aggregate_coverage(case: Case, to_cover: Sequence[tuple[Source, Span]], resu
     Args:
         case: The case that was checked.
         to_cover: The source sentences to cover, from `sentences_to_cover`.
-        results: The result for each sentence. Ignored if the response is empty.
+        results: The result for each sentence. Ignored if the response has no words, because it then omits everything.
     """
     if not to_cover:
         return Coverage()

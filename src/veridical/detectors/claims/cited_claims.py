@@ -77,7 +77,8 @@ class ResponseCitations:
 
     Attributes:
         case: The case with the response.
-        citations: Each citation with the ids of the sources that it refers to. There may be no such source.
+        citations: Each citation with the ids of the sources that it refers to. There are no ids if there is no such
+            source.
         sentences: The sentences of the response, each with the footnote marks that follow it.
     """
 
@@ -87,7 +88,10 @@ class ResponseCitations:
 
     @classmethod
     def of_case(cls, case: Case) -> Self:
-        """Find the citations of the case's response. Uncertain citations that refer to no source are skipped."""
+        """Find the citations of the case's response.
+
+        Texts that may not be citations at all, such as "(World Cup 2010)", are skipped if they refer to no source.
+        """
         notes = footnotes(case.response)
         pairs = [
             (citation, tuple(resolve_citation(citation, case.sources, notes)))
@@ -97,10 +101,10 @@ class ResponseCitations:
         return cls(case, citations, tuple(statements(case.response, cited=True)))
 
     def in_claim(self, claim: Claim) -> list[tuple[Citation, tuple[str, ...]]]:
-        """Return the citations of a claim, each with the ids of its sources.
+        """Return the citations of a claim, each with the ids of the sources that it refers to.
 
-        These are the citations inside the spans of the claim. If there are none, they are the citations in the
-        sentences that the claim overlaps.
+        A citation belongs to the claim if it overlaps the claim's spans. If there is none, all citations in the
+        sentences that the claim overlaps belong to it.
         """
         claim_sentences = [s for s in self.sentences if any(s.overlaps(span) for span in claim.spans)]
         for spans in (claim.spans, claim_sentences):

@@ -47,7 +47,8 @@ class Claims:
 def sentence_claims(text: str, *, cited: bool = False) -> Claims:
     """Split a text into claims: each sentence that makes a claim (`claim_sentences`) becomes one.
 
-    The text of a claim is verbatim, except that spaces replace markup. For `cited`, see `claim_sentences`.
+    The text of a claim is verbatim, except that spaces replace markup. If `cited` is set, a sentence that consists only
+    of a citation becomes a claim, too, and a footnote mark is part of the sentence before it.
     """
     plain = without_markup(blanked(text, tagged_marks(text)))
     return Claims(tuple(Claim(span.of(plain), (span,)) for span in claim_sentences(text, cited=cited)))
@@ -64,10 +65,10 @@ def claim_sentences(text: str, *, cited: bool = False) -> list[Span]:
 
 
 def split_by_model(model: ChatModel, cases: Sequence[Case], *, cited: bool = False) -> list[Claims]:
-    """Ask a chat model to list the claims of each case.
+    """Ask a chat model to list the claims of each case, and find their spans in the response.
 
-    If its reply cannot be parsed, the sentences of the response become the claims, and a note says so. For `cited`, see
-    `claim_sentences`.
+    If its reply cannot be parsed, the sentences of the response become the claims, and a note says so. If `cited` is
+    set, sentences that consist only of a citation count as sentences that make a claim (`claim_sentences`).
     """
     split_claims = prompt("split_claims")
     requests = [

@@ -90,7 +90,9 @@ class Judge:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Judge:
-        """Make the detector for `judge[:METHOD][,OPTION=VALUE,…]`. You can add options of the connection.
+        """Make the detector for `judge[:METHOD][,OPTION=VALUE,…]`.
+
+        You can add the options that say how to reach the chat model (`llm.connection`).
 
         Options:
             few_shot: Examples for yes_no and cot: a file, "builtin" (the four examples in the package), or the number
@@ -112,9 +114,9 @@ class Judge:
         )
 
     def fit(self, examples: Sequence[Example]) -> Judge:
-        """Return a judge with the few-shot examples that it needs, drawn from `examples` (`draw_few_shot`).
+        """Copy the judge, with as many few-shot examples as it was made for, drawn from `examples` (`draw_few_shot`).
 
-        If it needs no more examples, the judge itself is returned.
+        If it has its few-shot examples already, or needs none, the judge itself is returned.
         """
         if len(self.few_shot) == self.n_few_shot:
             return self

@@ -122,16 +122,16 @@ class LLMChecker:
         )
 
     def with_few_shot(self, examples: Sequence[FewShotExample]) -> LLMChecker:
-        """Copy the checker with other few-shot examples."""
+        """Copy the checker, with `examples` in place of its own few-shot examples."""
         shown = copy(self)
         shown.few_shot = tuple(examples)
         return shown
 
     def check(self, questions: Sequence[Question]) -> list[ClaimResult]:
-        """Check each claim.
+        """Ask the chat model about each claim, and return the results in the order of the questions.
 
         All requests are sent to the model in one call. If a chunk of the sources was too long for the model, its
-        request is repeated with shorter chunks.
+        request is repeated with each half of the chunk.
         """
         require_few_shot(self.name, self.few_shot, self.n_few_shot)
         return ask_by_chunk(self.model, questions, self._request, self._read, self.window, self.claims_per_call)
@@ -174,6 +174,8 @@ def ask_by_chunk(
     per_call: int = 1,
 ) -> list[ClaimResult]:
     """Ask about each chunk of the sources, and return for each claim the result for the chunk that supports it best.
+
+    If the answer about one chunk is missing or unclear, the claim gets a score only if another chunk supports it.
 
     Args:
         model: The chat model, which gets all requests in one call. A request whose chunk was too long is repeated with
@@ -295,7 +297,7 @@ def read_cot(reply: Reply, label: str, claim: str, sources: Sequence[Source]) ->
     """Parse a reply with reasoning: a score of 0 or 1 from its last line, with the quotes in the reasoning as evidence.
 
     This is the format of George and Stuhlmüller 2023, A.1.3. Quotes of three words or more are searched for in the
-    sources and in the claim. Quotes that occur in neither are listed in `reason` and counted.
+    sources and in the claim. Quotes that occur in neither are listed in `reason` and counted in `unsupported_quotes`.
 
     Small models do not always keep to the format, so two more forms are accepted: a bare "Yes" or "No", and an answer
     at the end of the last line, after a finished sentence and outside quotes ("It says so. Supported: Yes").
@@ -389,9 +391,10 @@ _ELLIPSIS = re.compile(r"(?<!\s)\s*+[\[(]?(?:…|\.{3,})[\])]?\s*")
 
 
 def explain_quotes(result: ClaimResult, reasoning: str, claim: str, sources: Sequence[Source]) -> ClaimResult:
-    """Add a model's reasoning to a result: as its reason, and the source passages that it quotes as evidence.
+    """Copy a result, with a model's reasoning as its reason, and the source passages quoted there as its evidence.
 
-    Quotes of three words or more that occur neither in a source nor in the claim are listed in the reason and counted.
+    Quotes of three words or more that occur neither in a source nor in the claim are listed in the reason, and counted
+    in `unsupported_quotes`.
     """
     evidence: dict[Evidence, None] = {}
     unsupported: list[str] = []

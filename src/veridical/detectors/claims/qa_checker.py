@@ -33,8 +33,9 @@ _MARKS = " \t*_"
 class QAChecker:
     """Checks claims by question answering: a chat model asks questions about a claim and answers them from the sources.
 
-    The claim's own answers are compared with the answers from the sources. The score of a claim is 1 minus the mean F1
-    of its answers. If the sources do not answer a question, its F1 is 0.
+    Each question has two answers, one that the claim gives and one from the sources. They are compared by the F1 of
+    their words (`answer_f1`), which is 0 if the sources do not answer the question. The score of a claim is 1 minus the
+    mean F1 of its questions.
 
     Args:
         model: The chat model that asks and answers.
@@ -60,7 +61,7 @@ class QAChecker:
         return prompt("qa_questions"), prompt("verify_document"), prompt("qa_answer")
 
     def check(self, questions: Sequence[Question]) -> list[ClaimResult]:
-        """Check each claim. One call to the model requests all questions, and another one all answers."""
+        """Check each claim. A first call to the model writes the questions about all claims, a second answers them."""
         ask = self.prompts[0]
         requests = [
             Request(

@@ -32,7 +32,7 @@ _CHECKERS = ("yes_no", "cot")
 
 
 class SampleChecker(LLMChecker):
-    """Asks a chat model whether a sentence agrees with another answer to the same question. `SelfCheck` uses it."""
+    """Asks a chat model, for `SelfCheck`, whether a sentence of a response agrees with a new answer to its question."""
 
     document_prompt = "selfcheck_document"
 
@@ -41,8 +41,9 @@ class SelfCheck:
     """Checks each sentence against further answers that a chat model gives to the same question (`selfcheck:overlap`).
 
     The generator is the chat model that wrote the response. It is asked again with the prompt of the case. If the case
-    has no prompt, the question is sent together with the history and the sources. `hallucination` is the mean score of
-    all sentences.
+    has no prompt, the question is sent together with the history and the sources. Each sentence is then checked against
+    each of the new answers, as if the answer were its source. The score of a sentence is the mean over the answers, and
+    `hallucination` is the mean score of all sentences.
 
     Args:
         generator: The chat model to ask again.
@@ -85,7 +86,10 @@ class SelfCheck:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> SelfCheck:
-        """Make the detector for `selfcheck[:CHECKER][,OPTION=VALUE,…]`. You can add options of the connection.
+        """Make the detector for `selfcheck[:CHECKER][,OPTION=VALUE,…]`.
+
+        CHECKER is the spec of a detector, or "yes_no" or "cot". The default is overlap. You can add the options that
+        say how to reach the chat model (`llm.connection`).
 
         Options:
             samples, temperature, max_tokens, seed: As in `SelfCheck`.
@@ -124,7 +128,7 @@ class SelfCheck:
         }
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case. All samples are requested in one call, and all comparisons in another."""
+        """Judge each case. One call requests all new answers, and another compares the sentences with them."""
         requests = [self._requests(case) for case in cases]
         all_requests = [request for case_requests in requests for request in case_requests]
         outcomes = iter(self.generator.chat(all_requests) if all_requests else [])

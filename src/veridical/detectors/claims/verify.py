@@ -113,11 +113,11 @@ class Verify:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Verify:
-        """Make the detector for `verify[:CHECKER][,OPTION=VALUE,…]`. You can add options of the connection.
+        """Make the detector for `verify[:CHECKER][,OPTION=VALUE,…]`.
 
         CHECKER is the spec of any detector that needs sources, or a method that asks a model: yes_no, cot, critique or
         qa. The default is yes_no if a model is named, and the detector `default` otherwise. The last six options are
-        for methods that ask a model.
+        for methods that ask a model. You can add the options that say how to reach this model (`llm.connection`).
 
         Options:
             splitter, aggregate, coverage: As in `Verify`.
@@ -165,10 +165,11 @@ class Verify:
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """The thresholds for the scores of claims, and of the response if it has the score of its worst claim.
+        """The lowest score that is flagged, for claims, for source sentences, and perhaps for the response.
 
-        They exist only if the checker is a detector with a fitted threshold for responses. This threshold is then used,
-        because each claim is checked as if it were a response.
+        All are the checker's threshold for responses, because each claim is checked as if it were a response. The
+        response has it only if `aggregate` is "worst". There are no thresholds if the checker is not a detector, or if
+        it has no fitted threshold for responses.
         """
         fitted = thresholds_of(self.checker.detector) if isinstance(self.checker, DetectorChecker) else {}
         if Level.RESPONSE not in fitted:
@@ -177,9 +178,9 @@ class Verify:
         return dict.fromkeys(levels, fitted[Level.RESPONSE])
 
     def fit(self, examples: Sequence[Example]) -> Verify:
-        """Return a detector whose checker has the few-shot examples that it needs, drawn from `examples`.
+        """Copy the detector, with as many few-shot examples as its checker was made for, drawn from `examples`.
 
-        If it needs no more examples, the detector itself is returned.
+        If the checker has its few-shot examples already, or needs none, the detector itself is returned.
         """
         if not isinstance(self.checker, LLMChecker) or len(self.checker.few_shot) == self.checker.n_few_shot:
             return self

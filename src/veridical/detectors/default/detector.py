@@ -204,7 +204,10 @@ class Default:
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """The threshold of each level: fitted on validation data, or passed as `thresholds`."""
+        """The lowest score that is flagged at each level, such as responses or words, in [0, 1].
+
+        These thresholds were fitted on validation data, or passed as `thresholds`.
+        """
         return self.fitted.thresholds
 
     def fingerprint(self) -> dict[str, Any]:
@@ -334,7 +337,7 @@ class Default:
         return with_reader(cases, judgements, undecided, self.reader, threshold=threshold, weight=weight)
 
     def contradicted(self, cases: Sequence[Case]) -> list[list[tuple[Span, float]]]:
-        """Compute, for each sentence of each response, the probability that the sources contradict the sentence.
+        """Return for each case the sentences of its response, each with the probability that the sources contradict it.
 
         The probability is conditional on the sentence being unsupported. The list is empty for a case without sources,
         and for every case if the detector was not trained to distinguish contradiction from absence.

@@ -36,7 +36,7 @@ class Fitted:
     question ("1931").
 
     Attributes:
-        levels: The regression of each level, with its threshold.
+        levels: The regression of each level (words, responses and source sentences), with its threshold.
         contradiction: The curve for the probability that an unsupported sentence contradicts the sources. None if the
             detector was not trained to distinguish contradiction from absence.
         short_answer: The curve for the probability that a short answer is wrong, for answers that were encoded only
@@ -82,9 +82,9 @@ class Fitted:
         )
 
     def with_thresholds(self, thresholds: Mapping[Level, float]) -> Fitted:
-        """Copy the regressions and curves with other thresholds.
+        """Copy the regressions and curves, with `thresholds` in place of their own.
 
-        All scores are shifted by the same log-odds as the thresholds, so the decisions stay the same.
+        The scores of each level are shifted by the same log-odds as its threshold, so the decisions stay the same.
         """
         before, levels = self.levels[Level.RESPONSE].threshold, self.levels
         levels = {level: model.with_threshold(thresholds[level]) for level, model in levels.items()}
@@ -99,9 +99,9 @@ class Fitted:
 
     @property
     def thresholds(self) -> dict[Level, float]:
-        """The lowest score that is flagged at each level, in [0, 1].
+        """The lowest score that is flagged at each level (words, responses, source sentences, coverage), in [0, 1].
 
-        Coverage has the threshold of source sentences.
+        Coverage, the score of all sources to cover together, has the threshold of source sentences.
         """
         thresholds = {level: model.threshold for level, model in self.levels.items()}
         return {**thresholds, Level.COVERAGE: thresholds[Level.SOURCE]}
@@ -125,7 +125,7 @@ class Fitted:
         """Return each sentence with the probability that the sources contradict it, given that it is unsupported.
 
         The list is empty if the response has no logits, or if the detector cannot distinguish contradiction from
-        absence.
+        absence (no source mentions the matter).
         """
         if self.contradiction is None or scored is None or scored.problem:
             return []

@@ -112,7 +112,15 @@ def omissions_of(
 ) -> list[Omission]:
     """Score, for each sentence of `source`, how likely the response omits it.
 
-    If the response has no words (`scored` is None), there is a single omission: the complete source, with score 1.
+    If the response has no words, there is a single omission: the complete source, with score 1.
+
+    Args:
+        case: The case.
+        source: The source that the response must cover.
+        scored: The logits of the sentences of this source, which takes the place of the response (`coverage_case`).
+            None if the response has no words.
+        fitted: The regressions and calibration curves.
+        without: The names of rules that are switched off.
     """
     if scored is None:
         return [Omission(source.id, Span(0, len(source.text)), 1.0)]

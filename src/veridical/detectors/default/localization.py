@@ -35,9 +35,9 @@ class Location(NamedTuple):
     """The evidence from embeddings that a short answer occurs where the sources answer its question.
 
     Attributes:
-        log_probability: The log of a softmax probability, at most 0. The softmax compares two similarities to the
-            question: that of the most similar occurrence of the answer, and that of an average sentence of the sources.
-            Near 0, the occurrence is far more similar.
+        log_probability: The log of a softmax probability, at most 0. The softmax compares how similar two texts are to
+            the question: the most similar occurrence of the answer, and an average sentence of the sources. Near 0, the
+            occurrence is far more similar.
         closest: The source sentence that is most similar to the question. None if an occurrence of the answer is at
             least as similar, or if this sentence contains the answer.
     """
@@ -131,9 +131,9 @@ def _mentions(text: str) -> Iterator[Mention]:
 def windows_of(case: Case) -> tuple[list[str], list[str]]:
     """Return the texts that `location_of` embeds: the source text around each occurrence, and the source sentences.
 
-    The first list has the text around each occurrence of the short answer (the response). The second list has all
-    sentences of the sources, cut into pieces of at most `_LONGEST` characters. If there are more than `_MOST_PLACES`
-    occurrences or `_MOST_WINDOWS` pieces, those that share the most words with the question are kept.
+    The first list has the text around each occurrence of the short answer (the response), and is empty if there is
+    none. The second list has all sentences of the sources, cut into pieces of at most 200 characters. If there are more
+    than 8 occurrences or 32 pieces, those that share the most words with the question are kept.
     """
     asked = set(word_forms((case.question or "").casefold()))
 

@@ -20,9 +20,9 @@ def misplaced(case: Case) -> Iterator[Mention]:
 
     A value or name of a response sentence is yielded in two cases:
 
-    * A source sentence has all other content words of the sentence, but another value or name of the same kind. The
-      source sentences with the yielded value or name lack some of these words.
-    * Another value clearly takes its place in the closest source sentence (`compare_mention`).
+    * A source sentence has all other content words of the response sentence, but another value or name of the same
+      kind. The source sentences with the yielded value or name lack some of these words.
+    * The source sentence closest to the response sentence clearly has another value in its place (`compare_mention`).
 
     >>> from veridical.records.types import Source
     >>> source = Source("a", "Ann was born in 1950. Ben was born in 1962.")

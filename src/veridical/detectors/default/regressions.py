@@ -174,10 +174,10 @@ def source_rows(scored: ScoredResponse, table: WordTable, response_words: int) -
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelModel:
-    """The logistic regression of one level (words, responses or sources), with the lowest probability that is flagged.
+    """The logistic regression of one level (words, responses or source sentences), with its threshold.
 
     Attributes:
-        classifier: The coefficients and the intercept.
+        classifier: The coefficients and the intercept, in the columns named in `COLUMNS`.
         threshold: The lowest probability that is flagged, in [0, 1].
     """
 
@@ -193,7 +193,7 @@ class LevelModel:
         return np.asarray(np.exp(-np.logaddexp(0.0, -self.classifier.decide(rows))))
 
     def with_threshold(self, threshold: float) -> LevelModel:
-        """Copy the regression with another threshold.
+        """Copy the regression, with `threshold` in place of its own.
 
         The intercept is shifted by the same log-odds as the threshold, so the decisions stay the same.
         """
@@ -207,7 +207,7 @@ class LevelModel:
 
 
 def level_models(document: Mapping[str, Any], path: Path) -> dict[Level, LevelModel]:
-    """Parse the regression of each level from the contents of a `detector.json`.
+    """Parse the regression of each level (words, responses and source sentences) from the contents of `detector.json`.
 
     Args:
         document: The parsed JSON document.

@@ -32,7 +32,8 @@ def without_unsupported_context(case: Case) -> Case:
     conversation. An earlier answer is removed if the response repeats a value or name from it that no source has.
 
     Users also describe their own situation ("for 5 days"). Their turns and the question are therefore removed only if a
-    source has a different value in that place. Turns that the question repeats are always removed.
+    source has a different value in the place of the repeated one. Turns whose text the question contains are always
+    removed.
 
     >>> case = Case("1", "Yes, it was built in 1950.", (Source("s", "It was built in 1960."),), "Was it built in 1950?")
     >>> without_unsupported_context(case).question is None

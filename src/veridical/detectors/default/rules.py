@@ -245,10 +245,10 @@ def score(
     without: frozenset[str] = frozenset(),
     sentence_encoder: SentenceEncoder | None = None,
 ) -> list[ScoredResponse]:
-    """Compute the logits of each response, with the rules applied before and after the encoder.
+    """Compute the encoder's logits for the words and sentences of each response, with the rules in `RULES` applied.
 
-    The encoder gets each sentence of the response with as much of the sources as fits. The regressions then convert the
-    logits to probabilities.
+    Some rules change the case before it is encoded, and others change the logits. The encoder gets each sentence of the
+    response with as much of the sources as fits.
 
     Args:
         scorer: The scorer that runs the encoder.

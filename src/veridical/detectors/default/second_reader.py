@@ -60,10 +60,10 @@ def with_reader(
     threshold: float,
     weight: float,
 ) -> list[Judgement]:
-    """Combine the scores of undecided sentences with those of the reader (the second detector).
+    """Combine the default detector's scores of sentences with the scores of the reader, a second detector.
 
-    The response's score becomes the highest score of its sentences. If the reader could not judge some of the undecided
-    sentences, they keep their scores, and a note says how many there are.
+    Only sentences that no rule has decided are combined. If the reader could not judge some of them, they keep their
+    scores, and a note says how many there are. The response's score becomes the highest score of its sentences.
 
     Args:
         cases: The cases that were judged.

@@ -57,10 +57,12 @@ def with_question(case: Case) -> tuple[Case, int]:
 
 
 def without_question(scored: ScoredResponse, length: int) -> ScoredResponse:
-    """Remove the words that `with_question` added from the logits of a response.
+    """Remove the question that `with_question` put before a short answer, from the logits of the longer response.
 
-    The first `length` characters are dropped, and the spans of the remaining words are shifted to the original
-    response.
+    Args:
+        scored: The logits of the longer response.
+        length: The number of characters before the answer. The words in them are dropped, and the spans of all other
+            words are shifted by this number, so that they fit the original response.
     """
     if length == 0 or scored.problem:
         return scored
@@ -116,7 +118,7 @@ def in_its_places(case: Case) -> list[Case]:
 
 
 def places(answer: str, text: str, *, sentences_before: int, before: int, after: int) -> Iterator[str]:
-    """Yield the source text around each occurrence of a short answer, up to the first `_MOST_MATCHES` occurrences.
+    """Yield the source text around each occurrence of a short answer, up to the first 1,000 occurrences.
 
     Answers such as "yes" and "no" yield nothing.
 
@@ -149,7 +151,8 @@ def answer_in(case: Case) -> Span | None:
 
     Return None if the statement seems to be about something else, because fewer than half of its other content words
     occur in the question. Also return None if the response has several such values or names, a negation, several
-    sentences, or more than `_LONGEST_STATEMENT` words, or if the name has more than `MOST_WORDS` words.
+    sentences, or more than 20 words, if it is a short answer itself (at most `MOST_WORDS` words), or if the value or
+    name has more than `MOST_WORDS` words.
 
     >>> case = Case("1", "The new library opened in 1931.", question="When did the new library open?")
     >>> answer_in(case).of(case.response)

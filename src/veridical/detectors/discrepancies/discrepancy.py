@@ -34,7 +34,8 @@ class Discrepancy:
     def verdict(self, score: float) -> Verdict:
         """Build the verdict on the wrong words, with a score in [0, 1].
 
-        It has the label "contradiction" if there is evidence.
+        It has the label "contradiction" if there is evidence (a source passage that contradicts the words), and
+        otherwise no label.
         """
         return Verdict(
             self.span,
@@ -48,7 +49,7 @@ class Discrepancy:
 
 
 def passage(source: Source, span: Span) -> tuple[Evidence, ...]:
-    """Return the source sentence in which `span` begins, as evidence."""
+    """Return the sentence of `source` in which `span` begins, as the single piece of evidence in a tuple."""
     return (Evidence(source.id, sentence_at(source.text, span.start)),)
 
 
@@ -61,13 +62,13 @@ def with_verdicts(
 ) -> tuple[tuple[Verdict, ...], tuple[Verdict, ...]]:
     """Add verdicts on discrepancies to the verdicts on words and sentences of a response.
 
-    A discrepancy and its sentence get the score of the sentence, but at least `at_least`. If the sentence has no score,
-    both get 1. The verdict on a discrepancy replaces the verdicts on the words inside it. If a discrepancy extends
-    beyond its sentence, the span of the sentence is extended.
+    A discrepancy and its sentence both get the score that the sentence had, but at least `at_least`. If the sentence
+    had no score, both get 1. The verdict on a discrepancy replaces the verdicts on the words inside it. If a
+    discrepancy extends beyond its sentence, the span of the sentence is extended.
 
     Args:
         text: The response.
-        found: The discrepancies in the response.
+        found: The discrepancies in the response, which are words that clearly differ from the sources.
         words: The verdicts on words.
         scored: The verdicts on sentences.
         at_least: The lowest score for a discrepancy in a scored sentence.

@@ -33,10 +33,10 @@ MISSING_VALUES = frozenset({"other_values"})
 
 
 def discrepancies(case: Case, without: frozenset[str] = frozenset()) -> tuple[Discrepancy, ...]:
-    """Find the discrepancies between a response and its sources with all rules in `RULES`, in text order.
+    """Find the words of a response that clearly differ from its sources, with all rules in `RULES`.
 
-    If two discrepancies overlap, only the one from the earlier rule is kept. The rules named in `without` are switched
-    off.
+    If two discrepancies overlap, only the one from the rule that comes first in `RULES` is kept. The rules named in
+    `without` are switched off. The result is in text order, and empty if the sources have no text.
     """
     found: list[Discrepancy] = []
     for name in RULES if any(source.text for source in case.sources) else ():

@@ -25,9 +25,10 @@ _UNLIKE = frozenset({"range", "decade", "frequency", "ordinal", "code"})  # kind
 def other_values(case: Case) -> Iterator[Discrepancy]:
     """Yield each value of the response that no source has, if a source has the same sentence with another value.
 
-    The source sentence must have all other content words of the sentence, and the same words before and after the
-    value. A value is not reported if it is a rounded form of the source's value, if it is a limit that the source's
-    value meets (`counterparts.agrees`), or if it may follow from the source sentence ("half of that").
+    The source sentence must have all other content words of the response sentence, and the same words before and after
+    the value. The source's value becomes the correction. A value is not reported if it is a rounded form of the
+    source's value, if it is a limit that the source's value meets ("more than 900"), or if it may follow from the
+    source sentence ("half of that").
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "The tower is 964 m tall.", (Source("s", "The tower in Rome is 971 m tall."),))

@@ -76,6 +76,8 @@ class _Rate:
 def rate_discrepancies(case: Case) -> Iterator[Discrepancy]:
     """Yield rates of the response whose value the sources have only for another period ("a week", not "a month").
 
+    All sources that give the value for a period must give it for the same one, which becomes the correction.
+
     >>> from veridical.records.types import Source
     >>> case = Case("1", "It costs 900 euros a week.", (Source("s", "The rent is 900 euros a month."),))
     >>> [(each.span.of(case.response), each.reason) for each in rate_discrepancies(case)]

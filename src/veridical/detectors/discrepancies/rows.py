@@ -126,6 +126,9 @@ class _Table:
 def row_discrepancies(case: Case) -> Iterator[Discrepancy]:
     r"""Yield values of the response that a source has in another row or cell than the one that the sentence is about.
 
+    Rows are found in tables, in JSON, and in lines or sentences that differ only in a name and its values. The value in
+    the right row and cell becomes the correction, if it is clear.
+
     >>> from veridical.records.types import Source
     >>> tents = Source("s", "Small tent: 60 euros\nLarge tent: 90 euros")
     >>> case = Case("1", "The large tent costs 60 euros.", (tents,))

@@ -25,9 +25,10 @@ class _Difference:
 
 
 def sign_discrepancies(case: Case) -> Iterator[Discrepancy]:
-    """Yield symbols of the response that a source contradicts and that no source has, such as ">" for "<".
+    """Yield symbols of the response that a source contradicts between the same words, such as ">" for "<".
 
-    A source must have the words of the sentence in the same order, or at least the words beside the symbol.
+    A source must have the words of the sentence in the same order, or at least the words beside the symbol. If a source
+    has the sentence with the same symbols, nothing is yielded. The source's symbol becomes the correction.
 
     >>> case = Case("1", "It was small (p > 0.05).", (Source("s", "An effect was found, p < 0.05."),))
     >>> [(each.span.of(case.response), each.reason) for each in sign_discrepancies(case)]
@@ -62,6 +63,8 @@ def _of_sentence(ours: SignedText, sources: Sequence[Source]) -> list[tuple[Sour
 
 def sign_differences(ours: SignedText, theirs: SignedText, first: int) -> Iterator[_Difference]:
     """Yield the symbols that differ between a sentence and a source passage with the same words.
+
+    Each difference has the span of the symbol in the sentence and its span in the source.
 
     Args:
         ours: The sentence.

@@ -49,6 +49,9 @@ _SMALL = 12  # up to this number, days, weeks … in two texts may be equal by c
 def value_discrepancies(case: Case) -> Iterator[Discrepancy]:
     """Yield values of the response whose number the sources have only with another sign, unit or magnitude.
 
+    The source's value becomes the correction. A source counts only if it always gives this number the same sign and
+    unit.
+
     >>> from veridical.records.types import Source
     >>> case = Case("1", "The file has 2 MB.", (Source("s", "A file of 2 GB was sent."),))
     >>> [(each.span.of(case.response), each.reason) for each in value_discrepancies(case)]
@@ -75,7 +78,9 @@ def value_discrepancies(case: Case) -> Iterator[Discrepancy]:
 
 
 def lowered_values(case: Case) -> Iterator[Span]:
-    """Yield phrases such as "fell 3.2%" that a source supports by a negative value (-3.2%), if no source has 3.2%.
+    """Yield phrases such as "fell 3.2%" if a source has the negative value (-3.2%) and no source has 3.2%.
+
+    The sources support these phrases, although the values differ in their sign.
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "Sales fell by 3.2%.", (Source("s", "Sales: -3.2%"),))

@@ -130,9 +130,10 @@ def yes_no_discrepancies(case: Case) -> Iterator[Discrepancy]:
 
 
 def confirmed(case: Case) -> Iterator[Span]:
-    """Yield sentences of the response that agree with a yes or no in a source.
+    """Yield sentences of the response that agree with a yes or no in a source ("Do you ship to Norway? Yes.").
 
-    All content words of such a sentence must occur in the sources, so that it says nothing else.
+    The yes or no may answer a question, or stand in a field or table cell. All content words of the sentence must occur
+    in the sources, so that it says nothing else.
     """
     index = index_of(tuple(source.text for source in case.sources))
     for sentence, _, _, agrees in _compared(case):

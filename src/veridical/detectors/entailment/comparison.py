@@ -66,7 +66,8 @@ class Compared:
 def compare(scorer: PairScorer, form: Form, cases: Sequence[Case]) -> list[Compared]:
     """Compute the entailment probabilities of each case, for every pair of a text to check and a part of the sources.
 
-    The pairs of all cases are scored in one call.
+    The pairs of all cases are scored in one call. The result has one `Compared` for each case. If a case has nothing to
+    check or no sources, its `Compared` has no matrix, and `problem` says why.
 
     Args:
         scorer: The scorer for pairs of texts.

@@ -101,10 +101,11 @@ FORMS = {
 
 
 def chunks(text: str, most: int, count: Callable[[str], int] | None = None) -> list[Span]:
-    """Group the sentences of a text into chunks of at most `most` words.
+    """Group the sentences of a text into chunks of at most `most` words, and return the span of each chunk.
 
-    A sentence is split only if it is longer than a chunk. To measure chunks in another unit, such as tokens, pass a
-    function `count`. Even then, a sentence that is too long is split into pieces of `most` words.
+    A sentence is split only if it is longer than a chunk. To measure chunks in tokens or another unit than words, pass
+    a function `count`, which counts them in a text. Even then, a sentence that is too long is split into pieces of
+    `most` words.
 
     >>> text = "One two. Three four five. Six."
     >>> [span.of(text) for span in chunks(text, 4)]

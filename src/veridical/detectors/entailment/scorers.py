@@ -102,12 +102,14 @@ class ClassifierScorer:
         options: The options for loading and running the model.
 
     Attributes:
-        joined: The way to join the two texts into one input (`models.cross_encoder.CrossEncoder`).
+        joined: The way to join the two texts into one input: "pair", "single", or a prompt template with {premise} and
+            {hypothesis} (`models.cross_encoder.CrossEncoder`).
         expected: The model whose scores a SummaC Conv layer was trained on. If it is set, a scorer with another model
             raises an error.
 
     Raises:
-        InputError: The model has another architecture, needs code of its own, or its labels do not say what they mean.
+        InputError: The model is no sequence classifier (or no encoder-decoder, if `options.answers` is set), needs
+            custom code from its repository, or has labels that do not say what they mean.
     """
 
     def __init__(self, folder: Path, options: ScorerOptions | None = None) -> None:
@@ -148,10 +150,7 @@ class ClassifierScorer:
         return replace(base_of(self.load()), name=str(self.folder.resolve()))
 
     def load(self) -> LocalModel:
-        """Load the model with its weights.
-
-        Raises an error if the model differs from `expected`.
-        """
+        """Load the model with its weights, and check that it is the one in `expected`, if this is set."""
         kind: Kind = "seq2seq" if self.options.answers else "classifier"
         model = load(self.folder, device=self.options.device, dtype=self.options.dtype, kinds=(kind,))
         if self.expected is not None:
@@ -160,7 +159,7 @@ class ClassifierScorer:
 
     @cached_property
     def encoder(self) -> CrossEncoder:
-        """The cross-encoder, with its weights loaded."""
+        """The cross-encoder, which processes a premise and a hypothesis as one input. Its weights are loaded."""
         options = self.options
         engine: Engine
         if (options.onnx is not None or self._has_onnx_only) and self.joined not in ("pair", "single"):
@@ -271,10 +270,13 @@ class TokensScorer:
 def open_scorer(
     place: str | Path, options: ScorerOptions, *, model: str | None = None
 ) -> ClassifierScorer | TokensScorer:
-    """Make the scorer for the model in a folder or on the hub.
+    """Make the scorer for the model in a folder, or for a downloaded model of the Hugging Face hub.
+
+    It is a `TokensScorer` for a classifier of `veridical train tokens`, and otherwise a `ClassifierScorer`.
 
     Args:
-        place: A folder with a sequence classifier or a classifier of `veridical train tokens`, or a hub name.
+        place: A folder with a sequence classifier or a classifier of `veridical train tokens`, or the name of a model
+            on the hub, "owner/model".
         options: The options for loading and running the model.
         model: The folder of the backbone, for a classifier of `train tokens` whose backbone was frozen. Default: the
             folder at training.

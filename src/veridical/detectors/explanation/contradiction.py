@@ -91,13 +91,15 @@ def find_contradiction(
 ) -> Contradiction | None:
     """Find a statement of the sources that contradicts flagged words of a response, or return None if none is clear.
 
-    It may have another value or name in the same place, the opposite word, or a negation.
+    A statement contradicts the words if it has another value or name in their place, if it has the opposite word, or if
+    only one of the two has a negation.
 
     Args:
         sources: The index of the sources.
         flagged: The flagged words.
-        values: The values and names in the words, with their comparisons (from `compared`).
-        closest: The indices of the source sentences closest to the words, best first.
+        values: The values and names in the flagged words, each with the result of comparing it with the sources
+            (`compared`).
+        closest: The indices of the source sentences closest to the flagged words, best first.
     """
     differences = list(_other_values(sources, flagged, values))
     value_tokens = {i for mention, _ in values for i in range(mention.first, mention.last + 1)}
@@ -128,9 +130,10 @@ def find_contradiction(
 
 
 def compared(sources: SentenceIndex, flagged: FlaggedWords) -> list[tuple[Mention, MentionComparison]]:
-    """Compare each value and name in flagged words with the sources, and return it with the result.
+    """Compare each value and name in flagged words with the sources, and return it with the result of the comparison.
 
-    If only part of a date is flagged and no source has a date in its place, the year and month are compared separately.
+    The result says whether a source has the same value or name, or which other one a source has in its place. If only
+    part of a date is flagged and no source has a date in its place, the year and month are compared separately.
     """
     pairs: list[tuple[Mention, MentionComparison]] = []
     by_parts: dict[int, bool] = {}  # for each date's token: whether to compare its year and month instead

@@ -35,8 +35,9 @@ _CACHED_CHARACTERS = 20_000_000  # most characters of sources whose profiles one
 class Overlap:
     """Finds words of the response that no source has, and words of the sources that the response lacks (ROUGE-1).
 
-    `hallucination` is 1 minus the precision over all sources together. For `omission`, the sources with `must_cover`
-    are grouped by perspective. The score is 1 minus the recall of the group with the lowest recall. A source without a
+    `hallucination` is 1 minus the precision, the proportion of the response's words that the sources together have.
+    `omission` is 1 minus the recall, the proportion of the words in sources with `must_cover` that the response has.
+    These sources are grouped by `Source.perspective`, and the group with the lowest recall counts. A source without a
     perspective is a group of its own.
 
     Each content word of the response has a verdict, with the score 0 if a source has the word and 1 otherwise. Each run
@@ -49,7 +50,8 @@ class Overlap:
     * "rouge" and "rouge-plain" use the words of the rouge-score package, with and without its stemmer. They include
       stop words.
 
-    Symbols and identifiers that no source has also score 1 (`discrepancies`), except with "rouge" and "rouge-plain".
+    Symbols, identifiers and values that clearly differ from the sources by fixed rules (`discrepancies`) also score 1,
+    except with "rouge" and "rouge-plain".
     """
 
     info = DetectorInfo()
@@ -62,7 +64,10 @@ class Overlap:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Overlap:
-        """Make the detector for `overlap[:WORDS]`."""
+        """Make the detector for `overlap[:WORDS]`.
+
+        WORDS is the option `words`, the rule for treating words as equal. The default is "content".
+        """
         return cls(words=spec.accept(values=1).value or "content")
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:

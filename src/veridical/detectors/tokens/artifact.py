@@ -30,7 +30,7 @@ KIND = "tokens"
 
 @dataclass(frozen=True, slots=True)
 class TokenScale:
-    """The fitted conversion of logits to probabilities for one level, and the threshold for these probabilities.
+    """The fitted conversion of logits to probabilities, such as those of words or of responses, with its threshold.
 
     A logit becomes the probability 1 / (1 + exp(-(slope * logit + intercept))).
 
@@ -55,7 +55,8 @@ class TokenSettings:
         pairs: How cases are encoded for the model.
         head: The form of the classification head.
         mode: "offline" if each word is judged by the complete response, "online" if only by the words before it.
-        attention: "full" or "prefix" (`inference.pair_runner.PairRunner`).
+        attention: "full" if the sources and the response attend to each other, "prefix" if the sources attend only to
+            themselves (`inference.pair_runner.PairRunner`).
         backbone: If true, the folder contains the backbone. If false, the backbone was frozen, and the folder only
             names it.
         span: The threshold and calibration of units.

@@ -21,7 +21,7 @@ PUBLISHED_TEMPLATE = "lettucedetect"
 
 
 def load_checkpoint(folder: str | Path, labels: str | None = None) -> tuple[TokenSettings, PairHead]:
-    """Load a published token classification checkpoint, such as LettuceDetect.
+    """Load a published token classifier, such as LettuceDetect, and return its settings and its classification head.
 
     The checkpoint must have two labels, supported and hallucinated, and a linear head on every token. Segment
     embeddings are not supported. If the labels are called LABEL_0 and LABEL_1, the second one means hallucinated.
@@ -31,8 +31,9 @@ def load_checkpoint(folder: str | Path, labels: str | None = None) -> tuple[Toke
         labels: The meanings of the checkpoint's labels, separated by "|". Default: taken from its configuration.
 
     Raises:
-        DataError: The folder contains no such checkpoint.
-        InputError: The checkpoint has no tokenizer, needs code of its own, or its labels have other names.
+        DataError: The folder contains no such checkpoint, or no tokenizer.
+        InputError: The checkpoint needs custom code from its repository, or its labels do not say which one means
+            hallucinated.
         MissingExtraError: torch or transformers is not installed, but needed because the classifier is in bf16 or has
             layers before it.
     """
@@ -107,7 +108,7 @@ def prediction_head(
         A function that transforms hidden states. *Shape:* (tokens, width), also of its result.
 
     Raises:
-        DataError: The checkpoint has other layers.
+        DataError: The checkpoint has layers other than these, or an unknown activation.
         MissingExtraError: torch or transformers is not installed.
     """
     require_models(f"the layers before the classifier of {folder}")

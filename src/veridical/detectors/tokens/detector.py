@@ -95,7 +95,10 @@ class Tokens:
 
     @classmethod
     def from_spec(cls, spec: Spec, context: DetectorContext) -> Tokens:
-        """Make the detector for `tokens:FOLDER[,OPTION=VALUE,…]`."""
+        """Make the detector for `tokens:FOLDER[,OPTION=VALUE,…]`.
+
+        The options are the keyword arguments of the class, except `name`.
+        """
         if spec.accept(_OPTIONS, values=1).value is None:
             raise InputError("tokens needs a trained classifier", hint="tokens:FOLDER, from `veridical train tokens`")
         options: dict[str, Any] = {
@@ -166,7 +169,10 @@ class Tokens:
 
     @cached_property
     def scorer(self) -> PairScorer:
-        """The scorer that computes the logits. With `onnx`, neither torch nor transformers is imported."""
+        """The scorer that computes the logits of units (words, tokens or spans), with the model loaded.
+
+        With `onnx`, neither torch nor transformers is imported.
+        """
         artifact, settings, head = self._loaded
         engine: Engine
         if self.onnx is not None:
@@ -214,7 +220,11 @@ class Tokens:
     def judge_spans(self, cases: Sequence[Case], spans: Sequence[Sequence[Span]]) -> list[Judgement]:
         """Judge each case, with one verdict for each span of the response that you pass.
 
-        The hidden states of the tokens in a span are pooled.
+        The hidden states of all tokens in a span are pooled, so that the span has a single score.
+
+        Args:
+            cases: The cases to judge.
+            spans: For each case, the spans of its response.
         """
         return [
             self.judgement(case, scored) for case, scored in zip(cases, self.score_units(cases, spans), strict=True)
@@ -223,7 +233,8 @@ class Tokens:
     def stream(self, case: Case) -> TokenSession:
         """Start a session that judges a response to `case` while it is generated.
 
-        Call `feed` of the session with each new text. The case's own `response` is ignored.
+        Call `feed` of the session with each new text, and `finish` at the end. Both return the new verdicts. The case's
+        own `response` is ignored.
         """
         from veridical.detectors.tokens.streaming import TokenSession
 

@@ -101,7 +101,7 @@ class ScoredResponse:
     problem: str | None = None
 
     def units_of_parts(self) -> list[NDArray[np.int64]]:
-        """Return, for each part (sentence) in order, the indices of its units."""
+        """Return, for each part (sentence) in order, the indices of its units (words, tokens or given spans)."""
         order = np.argsort(self.part_of, kind="stable")
         return np.split(order, np.searchsorted(self.part_of[order], np.arange(len(self.parts) + 1)))[1:-1]
 

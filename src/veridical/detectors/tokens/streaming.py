@@ -52,7 +52,8 @@ class TokenSession:
     def feed(self, text_or_tokens: str | Sequence[int]) -> list[Verdict]:
         """Append text to the response, and return the verdicts on words that can now be judged.
 
-        The last word or sentence may be incomplete, so its verdicts follow later.
+        The verdicts on the last word (or, with an offline classifier, the last sentence) follow later, because it may
+        be incomplete.
 
         Raises:
             InputError: Token ids were given instead of text.
