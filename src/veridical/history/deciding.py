@@ -23,14 +23,14 @@ def now() -> str:
 
 
 def written(decision: PlaceDecision) -> str:
-    """Convert a decision to the JSON that the database stores. Fields that are None or False are omitted."""
+    """Convert a person's decision to the JSON that the database stores. Fields that are None or False are omitted."""
     return json.dumps(
         {name: value for name, value in asdict(decision).items() if value is not None and value is not False}
     )
 
 
 def decisions_of(connection: Connection, case: int) -> dict[Place, tuple[PlaceDecision, int]]:
-    """Load the decisions about a case, given by its primary key.
+    """Load people's decisions about the places (spans) of a case, which is given by its primary key.
 
     The result maps each place (id of the source or None, start, end) to the decision and the decision's primary key.
     """
@@ -40,7 +40,7 @@ def decisions_of(connection: Connection, case: int) -> dict[Place, tuple[PlaceDe
 
 
 def read_decision(body: str) -> PlaceDecision:
-    """Parse a decision from the JSON that `written` made."""
+    """Parse a decision from the JSON that the database stores (`written`)."""
     values = json.loads(body)
     if "cut" in values:
         values["cut"] = tuple(values["cut"])
@@ -65,10 +65,10 @@ def note(
 
 
 def check_places(case: StoredCase, decisions: Sequence[PlaceDecision]) -> None:
-    """Validate the decisions about a case before they are stored.
+    """Validate a person's decisions about a case before they are stored.
 
-    Each decision must be about a different place, the place must lie in the response or source, and the fields that the
-    action needs must be set, such as `text` for "replace".
+    Each decision must be about a different place (a span of the response or of a source). The place must lie inside its
+    text, and the fields that the action needs must be set, such as `text` for "replace".
 
     Raises:
         InputError: A decision breaks one of these rules, or the case has not been judged yet.

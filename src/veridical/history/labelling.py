@@ -13,11 +13,12 @@ _BY = "human:history"
 
 
 def example_of(stored: StoredCase) -> Example:
-    """Convert the decisions about a case to a labelled example, for evaluation and calibration.
+    """Convert people's decisions about a case to a labelled example, for evaluation and calibration.
 
-    A decision about a span of the response becomes a verdict, and a decision about a span of a source becomes an
-    omission. The score is 0 for a false alarm ("keep") and 1 for any other action. Only the decided spans count as
-    judged, unless somebody decided that everything else is right ("rest").
+    A decision about a span of the response becomes a verdict (the score of a span), and a decision about a span of a
+    source becomes an omission (the score of a source passage). The score is 0 for a false alarm ("keep") and 1 for any
+    other action. Only the decided spans count as judged, unless somebody decided that everything else is right
+    ("rest").
     """
     assert stored.document is not None
     case: Case = decode(stored.document).case

@@ -33,9 +33,10 @@ NEEDED_OF_EACH = 5
 
 
 def too_few(decisions: Decisions) -> str | None:
-    """Explain in a sentence why there are too few decisions to recalibrate a detector.
+    """Explain in a sentence why people have decided about too few sentences to recalibrate a detector.
 
-    Return None if there may be enough. `learn` also needs sentences of both classes (wrong and right).
+    Return None if there may be enough. `learn` also needs enough wrong and enough right sentences, which this function
+    does not count.
     """
     total = decisions.flagged + decisions.random
     if total < NEEDED:
@@ -49,7 +50,7 @@ def too_few(decisions: Decisions) -> str | None:
 def stored_judgements(
     sentences: Sequence[DecidedSentence], about: Mapping[str, Any], spec: str, detector: Detector
 ) -> list[Judgement] | None:
-    """Take the judgements of a detector for decided sentences from the run, so that nothing is judged again.
+    """Take a detector's judgements from a run, for the sentences that people decided about, so as not to judge again.
 
     Return None if the run was judged by another detector or by another version of it, because its scores might differ.
 
@@ -78,21 +79,21 @@ def learn(
     spec: str,
     run: str,
 ) -> tuple[Learning, FittedCalibration | None]:
-    """Fit the threshold and probabilities of a detector on decided sentences.
+    """Fit the threshold and probabilities of a detector on sentences that people decided about.
 
-    Flagged and unflagged sentences are decided with different probabilities. Each sentence is therefore weighted by the
+    People see flagged and unflagged sentences with different probabilities. Each sentence is therefore weighted by the
     inverse of its probability of being decided.
 
     Args:
         detector: The detector whose scores are fitted.
-        sentences: The decided sentences.
+        sentences: The decided sentences, each of them wrong or right.
         judgements: The detector's judgement of each sentence's case, in the same order.
         decisions: The numbers of decided sentences and of all sentences in the run.
         spec: The name of the detector.
         run: The id of the run.
 
     Returns:
-        The gain and the fit. The fit is None if it gains nothing.
+        The gain and the fit. The fit is None if it gains nothing, or if there are too few decisions.
     """
 
     def too_little(reason: str) -> tuple[Learning, None]:

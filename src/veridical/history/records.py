@@ -48,7 +48,7 @@ class UnavailableError(VeridicalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
-    """The description of a new run.
+    """The description of a new run, which is a set of cases that are checked together.
 
     Attributes:
         origin: Where the cases come from: "check" (the page or the API), "import" (a file), or "proxy".
@@ -92,7 +92,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPage:
-    """A page of runs, newest first. `next` is the cursor of the next page, or None on the last page."""
+    """A page of runs, newest first. Pass `next` as `cursor` to load the following page. It is None on the last page."""
 
     runs: tuple[RunRow, ...]
     next: str | None
@@ -109,7 +109,7 @@ class Row:
         text: The text of the response.
         search: The text that a search for the case looks through.
         fields: The labels and the group of the row, or the "row" itself if it contains no case.
-        label: The label to filter by. None if the row has no label.
+        label: The value of the file's label column, to filter cases by. None if the row has no label.
         problem: Why the row contains no case. "" if it contains one.
     """
 
@@ -133,7 +133,7 @@ class CaseRow:
         outcome: The outcome of the check, or "waiting" before the check, or "failed" if the case could not be checked.
         score: The highest score of the response or of a flagged passage. None if there is no score.
         omission: The highest omission score. None if there is no score.
-        flagged: The number of flagged spans, in the response and (as omissions) in sources.
+        flagged: The number of flagged spans of the response, plus the source passages that are flagged as omitted.
         cause: Why the case failed, as one of `CauseKind`. "" if the cause was not requested.
         decided: The number of places (spans of the response or of sources) that people have decided about.
         beginning: The first characters of the response.
@@ -187,7 +187,8 @@ class CaseQuery(BaseModel):
 class CasePage:
     """A page of cases.
 
-    `total` counts all cases that match the query. `next` is the cursor of the next page, or None on the last page.
+    `total` counts all cases that match the query. Pass `next` as `cursor` to load the following page. It is None on the
+    last page.
     """
 
     cases: tuple[CaseRow, ...]
@@ -236,10 +237,10 @@ class PlaceDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCase:
-    """A case with its texts, its result and the decisions about it.
+    """A case with its texts, its result, and people's decisions about spans of its texts.
 
     Attributes:
-        row: The case as in a table of cases.
+        row: The number, id, outcome and scores of the case, as a table of cases shows them.
         document: The result of the check as JSON, or only the case as JSON as long as it waits to be checked. None for
             a row of a file that contains no case.
         fields: The labels and the group of the imported row, or the "row" itself if it contains no case.
@@ -259,7 +260,7 @@ class StoredCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionRow:
-    """A decision with its case, and who made it.
+    """A person's decision about one place (a span of the response or of a source), with its case and who made it.
 
     Attributes:
         number: The number of the case in the run, from 1.
@@ -306,7 +307,7 @@ class DecidedSentence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decisions:
-    """The numbers of decided sentences and of all sentences in a run.
+    """The numbers of sentences in a run: those that people have decided about, and all.
 
     Attributes:
         flagged: The number of flagged sentences that people have decided about.
@@ -325,7 +326,7 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learning:
-    """The gain from recalibrating a detector on the decisions about a run.
+    """The gain from recalibrating a detector on people's decisions about the sentences of a run.
 
     Attributes:
         verdict: "too few decisions", "no gain" or "gain".
@@ -415,8 +416,8 @@ class Comparison:
             these pairs.
         agreement: The proportion of pairs that are flagged in both runs or in neither. None if no pair was judged.
         kappa: Cohen's kappa of flagging. None if it is undefined.
-        flagged: The proportion that each run flags.
-        difference: How much more the second run flags, with an interval by paired bootstrap.
+        flagged: The proportion of the pairs that is flagged, in the first and in the second run.
+        difference: The second of these proportions minus the first, with an interval by paired bootstrap.
         only: How many pairs only the first run flags, and how many only the second.
         p: The two-sided p-value of McNemar's exact test. The null hypothesis is that both runs flag equally many cases.
         score_difference: How much higher the scores of the second run are on average, with a normal interval.

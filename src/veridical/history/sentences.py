@@ -43,8 +43,9 @@ def sentences_of(checked: Checked) -> list[tuple[Span, bool]]:
 def flagged_places(checked: Checked) -> list[Span]:
     """List the spans of a response that detectors flag.
 
-    For each detector, these are the flagged verdicts, and the flagged sentences that overlap no span in the list so
-    far. If a detector scores no sentences and flags only the response as a whole, the span is the whole response.
+    For each detector, these are the spans of its flagged verdicts (scores of single spans), and the flagged sentences
+    that overlap no span in the list so far. If a detector scores no sentences and flags only the response as a whole,
+    the span is the whole response.
     """
     places = []
     for judgement, decision in zip(checked.judgements, checked.decisions, strict=True):
@@ -64,7 +65,7 @@ def sentence_counts(checked: Checked) -> dict[str, int]:
 
 
 def drawn(checked: Checked, sampled: Sequence[Span], decision: PlaceDecision) -> Drawn | None:
-    """Determine why a person saw the span of a decision, which later decides its weight in learning.
+    """Determine why a person saw the span of a decision. The reason decides its weight when a detector is recalibrated.
 
     Args:
         checked: The result of the check.
@@ -86,11 +87,11 @@ def drawn(checked: Checked, sampled: Sequence[Span], decision: PlaceDecision) ->
 def decided(
     checked: Checked, sampled: Sequence[Span], decisions: Sequence[PlaceDecision]
 ) -> Iterator[tuple[Span, bool, Drawn]]:
-    """Yield the sentences from which a detector can learn, as triples (sentence, True if wrong, why people saw it).
+    """Yield the sentences on which a detector can be recalibrated, as (sentence, True if wrong, why people saw it).
 
-    A flagged sentence is wrong if a decision marks an error in it, and right if people decided "keep" for all findings
-    in it. Otherwise it is not fully decided and is skipped. An unflagged sentence is used only if it was drawn at
-    random, because sentences that people happen to look at are not typical of the others.
+    A flagged sentence is wrong if a decision marks an error in it, and right if people decided that all findings in it
+    are false alarms ("keep"). Otherwise it is not fully decided and is skipped. An unflagged sentence is used only if
+    it was drawn at random, because sentences that people happen to look at are not typical of the others.
     """
     placed = [
         (Span(one.start, one.end), one)

@@ -136,7 +136,7 @@ class History:
         return self.most_cases is not None and self._count > self.most_cases
 
     def keep(self, run: NewRun, results: Sequence[Checked], *, sweep: bool = True) -> str:
-        """Store a finished run with its results, and return its id.
+        """Store a finished run (a set of cases that were checked together) with its results, and return its id.
 
         If there are too many cases now, the oldest are deleted, unless you set `sweep` to False.
         """
@@ -232,7 +232,16 @@ class History:
             return list(connection.execute(wanted).scalars())
 
     def runs(self, *, limit: int = 50, cursor: str | None = None, name: str = "") -> RunPage:
-        """Return a page of runs, newest first. `name` selects runs by a part of the file's name or of the run's id."""
+        """Return a page of runs, newest first.
+
+        Args:
+            limit: How many runs to return at most.
+            cursor: `next` of the page before. Default: the first page.
+            name: A part of the file's name or of the run's id, to select runs. Default: all runs.
+
+        Raises:
+            InputError: The cursor is not one of an earlier page.
+        """
         wanted = select(RUNS).order_by(RUNS.c.created.desc(), RUNS.c.id.desc()).limit(limit + 1)
         if name:
             parts = (func.lower(RUNS.c.name), RUNS.c.id)
@@ -297,10 +306,11 @@ class History:
     # cases
 
     def cases(self, run: str, query: CaseQuery) -> CasePage:
-        """Return a page of the cases of a run.
+        """Return a page of the cases of a run that match the filters of `query`, in the order that it names.
 
         Raises:
             NotKeptError: There is no such run.
+            InputError: The cursor is not one of an earlier page.
         """
         conditions = [_of(run), *self._conditions(query)]
         ends = [CASES.c[name] for name in dict.fromkeys((query.sort, "number"))]
@@ -343,7 +353,9 @@ class History:
             yield CASES.c.id.in_(matching)
 
     def case(self, run: str, number: int) -> StoredCase:
-        """Return a case with its texts and decisions.
+        """Return a case with its texts, its result and people's decisions about it.
+
+        `number` is the number of the case in the run, from 1.
 
         Raises:
             NotKeptError: There is no such case.
@@ -377,7 +389,11 @@ class History:
         self._purge()
 
     def examples(self, run: str) -> Iterator[Example]:
-        """Yield the decided cases of a run as examples, with the decisions as gold labels."""
+        """Yield each case of a run that people decided about, as an example with the decisions as gold labels.
+
+        Raises:
+            NotKeptError: There is no such run.
+        """
         self.run(run)
         yield from map(example_of, self._decided_cases(run))
 
@@ -394,7 +410,7 @@ class History:
             yield stored
 
     def decision_rows(self, run: str) -> Iterator[DecisionRow]:
-        """Yield all decisions about the cases of a run, sorted by the number of the case and then by time."""
+        """Yield people's decisions about the cases of a run, sorted by the number of the case and then by time."""
         self.run(run)
         columns = (DECISIONS.c.body, DECISIONS.c.by, DECISIONS.c.at, DECISIONS.c.drawn, DECISIONS.c.probability)
         wanted = select(CASES.c.id, CASES.c.number, *columns).join_from(DECISIONS, CASES).where(_of(run))
@@ -417,7 +433,13 @@ class History:
                     )
 
     def compare(self, first: str, second: str, *, limit: int = 50, offset: int = 0) -> Comparison:
-        """Compare two runs, and list up to `limit` cases with different outcomes, skipping the first `offset`."""
+        """Compare the outcomes and scores of two runs over the same cases, for example with two detectors.
+
+        Cases are matched by id. The result lists up to `limit` cases with different outcomes, after skipping `offset`.
+
+        Raises:
+            NotKeptError: There is no such run.
+        """
         self.run(first)
         self.run(second)
         wanted = select(CASES).order_by(CASES.c.number)
@@ -428,7 +450,13 @@ class History:
         return compare((first, second), *rows, limit=limit, offset=offset)
 
     def trend(self, run: str) -> list[TrendPoint]:
-        """Compute the proportion of flagged cases in each run that has the same name as this run, oldest first."""
+        """Compute the proportion of flagged cases in each run that has the same name as this run, oldest first.
+
+        At most the last hundred runs are used. A run without a name is compared with no other run.
+
+        Raises:
+            NotKeptError: There is no such run.
+        """
         name = self.run(run).name
         wanted = select(RUNS).order_by(RUNS.c.created.desc(), RUNS.c.id.desc()).limit(_TREND)
         with self._engine.connect() as connection:
@@ -444,6 +472,14 @@ class History:
 
         Each decision that is added, changed or withdrawn adds a line to the audit log. If nothing changes, the version
         number stays the same.
+
+        Args:
+            run: The id of the run.
+            number: The number of the case in the run, from 1.
+            decisions: All decisions about the case. Earlier decisions that are not among them are withdrawn.
+            version: The version number (`StoredCase.version`) with which the case was loaded, to detect changes by
+                somebody else since then. None replaces the decisions in any case.
+            by: The name of the API key that the person used.
 
         Raises:
             NotKeptError: There is no such case, or it was deleted.
@@ -521,7 +557,9 @@ class History:
         return number
 
     def decided_sentences(self, run: str) -> tuple[Decisions, list[DecidedSentence]]:
-        """Count and list the sentences of a run that people decided about.
+        """Return the numbers of decided and of all sentences in a run, and the list of decided sentences.
+
+        A sentence is decided if people's decisions say whether it is wrong.
 
         Raises:
             NotKeptError: There is no such run.
@@ -544,7 +582,9 @@ class History:
         return decisions, sentences
 
     def keep_calibration(self, name: str, fitted: FittedCalibration, learning: Learning, run: str, *, by: str) -> None:
-        """Store a fitted threshold and probabilities as the calibration version `name`, which is not active yet.
+        """Store a fitted threshold and probabilities as the calibration version `name`, which no check uses yet.
+
+        `learning` is the gain by the fit, `run` the run with the decisions, and `by` the API key that asked for it.
 
         Raises:
             InputError: There is already a version of this name.
@@ -574,7 +614,7 @@ class History:
         return fitted
 
     def active_calibrations(self) -> dict[str, tuple[str, FittedCalibration]]:
-        """Load the active calibration versions, as a dict from detector to (name of the version, fitted values)."""
+        """Load the calibration versions that checks use, as a dict from detector to (name of the version, its fit)."""
         with self._engine.connect() as connection:
             rows = connection.execute(select(CALIBRATIONS).where(CALIBRATIONS.c.active == 1)).mappings()
             return {row["detector"]: (row["name"], decode(row["body"], "calibrated")) for row in rows}

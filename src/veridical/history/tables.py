@@ -202,6 +202,8 @@ MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: _learning}
 def prepare(connection: Connection, migrations: Mapping[int, Callable[[Connection], None]] = MIGRATIONS) -> None:
     """Create the tables in an empty database, or bring the tables of an earlier version up to date.
 
+    `migrations` maps each version of the tables to the function that brings them to the following version.
+
     Raises:
         DataError: The database is from a later version, contains other tables, or lacks some tables of a history. It is
             left unchanged.

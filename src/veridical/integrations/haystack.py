@@ -30,8 +30,8 @@ class GroundednessChecker:
 
     Args:
         detector: A detector spec such as "overlap". Objects are not accepted, because a pipeline stores the spec.
-        threshold: The lowest score in [0, 1] that is flagged, as one number for all levels or as a dict such as
-            {"response": 0.6, "span": 0.4}. Default: the detector's own thresholds, or 0.5.
+        threshold: The lowest score in [0, 1] that is flagged, as one number, or as a dict with numbers for the whole
+            response and its spans: {"response": 0.6, "span": 0.4}. Default: the detector's own thresholds, or 0.5.
     """
 
     def __init__(self, detector: str = DEFAULT_DETECTOR, threshold: float | Mapping[str, float] | None = None) -> None:
@@ -47,7 +47,7 @@ class GroundednessChecker:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> GroundednessChecker:
-        """Make the component from a dict of `to_dict`, when Haystack loads a pipeline."""
+        """Make the component from the dict that `to_dict` returned. Haystack calls this when it loads a pipeline."""
         made: GroundednessChecker = default_from_dict(cls, data)
         return made
 
@@ -55,7 +55,10 @@ class GroundednessChecker:
     def run(
         self, replies: list[str] | list[ChatMessage], documents: list[Document], query: str | None = None
     ) -> dict[str, Any]:
-        """Check `replies`, which are texts or chat messages, against `documents`."""
+        """Check `replies`, which are texts or chat messages, against `documents`.
+
+        Return the outputs "checks", "clear" and "others" by name. `query` is the question that the replies answer.
+        """
         texts = [_text(reply) for reply in replies]
         checks = [
             check(text, documents, question=query, detector=self._loaded, threshold=self.threshold) for text in texts
@@ -66,7 +69,7 @@ class GroundednessChecker:
     async def run_async(
         self, replies: list[str] | list[ChatMessage], documents: list[Document], query: str | None = None
     ) -> dict[str, Any]:
-        """Check as `run` does, without blocking the event loop."""
+        """Check `replies` against `documents` without blocking the event loop, and return the same outputs as `run`."""
         texts = [_text(reply) for reply in replies]
         how: dict[str, Any] = {"question": query, "detector": self._loaded, "threshold": self.threshold}
         return _sorted(texts, [await acheck(text, documents, **how) for text in texts])

@@ -34,10 +34,10 @@ def grounded(
 
     Args:
         detector: A detector spec such as "overlap", or a detector object (with `name` and `judge`).
-        threshold: The lowest score in [0, 1] that is flagged, as one number for all levels or as a dict such as
-            {"response": 0.6, "span": 0.4}. Default: the detector's own thresholds, or 0.5.
-        sources: The key in the sample's metadata that holds the sources, as in `veridical.check`. The metadata of the
-            score repeat the ids and the metadata of the sources.
+        threshold: The lowest score in [0, 1] that is flagged, as one number, or as a dict with numbers for the whole
+            response and its spans: {"response": 0.6, "span": 0.4}. Default: the detector's own thresholds, or 0.5.
+        sources: The key in the sample's metadata that holds the sources: a text, a list of texts, or another form that
+            `veridical.check` takes. The metadata of the score repeat the ids and the metadata of the sources.
         must_cover: The key in the sample's metadata that holds texts which the answer has to cover. A sample may lack
             this key.
     """

@@ -57,8 +57,8 @@ class GroundednessCallback(BaseCallbackHandler):
 
     Args:
         detector: A detector spec such as "overlap", or a detector object (with `name` and `judge`).
-        threshold: The lowest score in [0, 1] that is flagged, as one number for all levels or as a dict such as
-            {"response": 0.6, "span": 0.4}. Default: the detector's own thresholds, or 0.5.
+        threshold: The lowest score in [0, 1] that is flagged, as one number, or as a dict with numbers for the whole
+            response and its spans: {"response": 0.6, "span": 0.4}. Default: the detector's own thresholds, or 0.5.
         on_result: A function that receives each check.
         strict: If true, the chain raises `NotGroundedError` as soon as a reply is flagged or could not be judged. An
             empty reply, or a reply without documents or with empty documents, cannot be judged.
@@ -107,13 +107,16 @@ class GroundednessCallback(BaseCallbackHandler):
     def on_chain_start(
         self, serialized: Any, inputs: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        """Assign a run of a chain, or of a step in it, to the outermost call, whose documents its replies rest on."""
+        """Record to which outermost call a chain or a step of it belongs.
+
+        Replies inside it are checked against the documents that this call has retrieved.
+        """
         self._start(run_id, parent_run_id)
 
     def on_tool_start(
         self, serialized: Any, input_str: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        """Assign a run of a tool to the outermost call, because a tool may retrieve documents for it."""
+        """Record to which outermost call a tool belongs, because the tool may retrieve documents for this call."""
         self._start(run_id, parent_run_id)
 
     def on_chat_model_start(self, serialized: Any, messages: Any, **kwargs: Any) -> None:
@@ -149,7 +152,10 @@ class GroundednessCallback(BaseCallbackHandler):
                 self._check(generation.text, run.documents)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any) -> None:
-        """When the outermost chain has ended, check its last reply if this is still unchecked, and drop its state."""
+        """Check the last reply of the outermost chain, if it has not been checked yet, and forget the chain.
+
+        If an inner chain ends, nothing happens.
+        """
         run = self._end(run_id, parent_run_id)
         if run is not None and run.unchecked is not None:
             self._check(run.unchecked, run.documents or ())
@@ -157,7 +163,7 @@ class GroundednessCallback(BaseCallbackHandler):
     def on_chain_error(
         self, error: BaseException, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
-        """When the outermost chain has failed, drop its state without a check."""
+        """Forget the outermost chain when it has failed, without checking a reply."""
         self._end(run_id, parent_run_id)
 
 
@@ -169,14 +175,14 @@ def groundedness_check(
     answer: str = "answer",
     context: str = "context",
 ) -> RunnableLambda[dict[str, Any], dict[str, Any]]:
-    """Make a runnable that adds the key `check` (a `Checked`) to the output of a chain.
+    """Make a runnable that checks the output of a chain, and adds the result (a `Checked`) as the key `check`.
 
     Args:
         detector: A detector spec such as "overlap", or a detector object (with `name` and `judge`).
-        threshold: The lowest score in [0, 1] that is flagged, as one number for all levels or as a dict such as
-            {"response": 0.6, "span": 0.4}. Default: the detector's own thresholds, or 0.5.
+        threshold: The lowest score in [0, 1] that is flagged, as one number, or as a dict with numbers for the whole
+            response and its spans: {"response": 0.6, "span": 0.4}. Default: the detector's own thresholds, or 0.5.
         answer: The key of the response, which is a text, a message or None.
-        context: The key of the sources, as in `veridical.check`: a document or text, a list of them, or None.
+        context: The key of the sources, which are a document or text, a list of them, or None.
     """
     loaded = load_detector(detector)
 

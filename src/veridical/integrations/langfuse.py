@@ -15,7 +15,7 @@ except ImportError:
 def send_scores(
     checked: Checked, *, trace_id: str | None = None, observation_id: str | None = None, client: Langfuse | None = None
 ) -> None:
-    """Send the outcome of a check as a categorical score and each score of its detectors as a number.
+    """Send a check to Langfuse: its outcome as a categorical score, and each score of its detectors as a number.
 
     A score of 1 means hallucinated or omitted.
 

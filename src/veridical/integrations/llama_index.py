@@ -28,8 +28,8 @@ class GroundednessEvaluator(BaseEvaluator):
 
     Args:
         detector: A detector spec such as "overlap", or a detector object (with `name` and `judge`).
-        threshold: The lowest score in [0, 1] that is flagged, as one number for all levels or as a dict such as
-            {"response": 0.6, "span": 0.4}. Default: the detector's own thresholds, or 0.5.
+        threshold: The lowest score in [0, 1] that is flagged, as one number, or as a dict with numbers for the whole
+            response and its spans: {"response": 0.6, "span": 0.4}. Default: the detector's own thresholds, or 0.5.
         on_result: A function that receives each check. The sources of the check have the ids and the metadata of the
             response's nodes.
     """
@@ -58,13 +58,13 @@ class GroundednessEvaluator(BaseEvaluator):
     def evaluate_response(
         self, query: str | None = None, response: Response | None = None, **kwargs: Any
     ) -> EvaluationResult:
-        """Check a response against its source nodes."""
+        """Check a response against its source nodes, which are the retrieved passages."""
         return super().evaluate_response(query, response, **_nodes_of(response), **kwargs)
 
     async def aevaluate_response(
         self, query: str | None = None, response: Response | None = None, **kwargs: Any
     ) -> EvaluationResult:
-        """Check a response against its source nodes."""
+        """Check a response against its source nodes, which are the retrieved passages."""
         return await super().aevaluate_response(query, response, **_nodes_of(response), **kwargs)
 
     async def aevaluate(
@@ -74,7 +74,10 @@ class GroundednessEvaluator(BaseEvaluator):
         contexts: Sequence[str] | None = None,
         **kwargs: Any,
     ) -> EvaluationResult:
-        """Check a response against its contexts. The result is invalid if the response or the contexts are missing."""
+        """Check a response against its contexts, which are the retrieved texts, or against `source_nodes` if given.
+
+        The result is invalid if the response or the contexts are missing.
+        """
         from veridical.report.findings import reasons
 
         nodes: Sequence[NodeWithScore] | None = kwargs.get("source_nodes")

@@ -23,6 +23,9 @@ def log_scores(checked: Checked, *, trace_id: str | None = None, span_id: str | 
         checked: The result of a check.
         trace_id: The trace to give feedback on. Default: the last trace of this thread.
         span_id: The span to give feedback on within the trace. Default: the trace as a whole.
+
+    Raises:
+        InputError: You name no trace, and this thread has none.
     """
     trace_id = trace_id or mlflow.get_last_active_trace_id(thread_local=True)
     if trace_id is None:

@@ -36,8 +36,8 @@ def grounded_output(
         sources: A function that takes the context of the run and returns the sources, such as the passages that the
             tools of the run have retrieved.
         detector: A detector spec such as "overlap", or a detector object (with `name` and `judge`).
-        threshold: The lowest score in [0, 1] that is flagged, as one number for all levels or as a dict such as
-            {"response": 0.6, "span": 0.4}. Default: the detector's own thresholds, or 0.5.
+        threshold: The lowest score in [0, 1] that is flagged, as one number, or as a dict with numbers for the whole
+            response and its spans: {"response": 0.6, "span": 0.4}. Default: the detector's own thresholds, or 0.5.
         text: A function that returns the text of the agent's output.
         allow_unjudged: If true, an answer that could not be judged passes. By default, it ends the run.
     """

@@ -30,10 +30,9 @@ class NamedScore:
 
 
 def named_scores(checked: Checked) -> Iterator[NamedScore]:
-    """Yield the outcome of a check, and then each score of the response.
+    """Yield the outcome of a check, and then the hallucination and the omission score of each detector.
 
-    The name of a score says what it measures. If there are several detectors, it also contains the name of the
-    detector.
+    The name of a score says what it measures. If there are several detectors, the name of the detector is added.
 
     >>> from veridical.workflows.checking import check
     >>> for score in named_scores(check("It is blue.", "It is red.", detector="overlap")):

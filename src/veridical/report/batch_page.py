@@ -23,7 +23,10 @@ GROUPS_IN_PLOT = 20
 
 
 def write_batch_page(folder: Path, report: BatchReport) -> Path:
-    """Write `report.html`, with the worst cases, into the folder of a finished batch, and return the page's path."""
+    """Write the page `report.html` into the folder of a finished batch, and return the path of the page.
+
+    The page shows the summary `report`, and in full the flagged cases with the highest scores.
+    """
     rows = {(row.file, row.line): row for row in (*report.worst, *report.worst_omitted)}
     page = folder / "report.html"
     write_whole(page, render_batch(report, worst_cases(folder, list(rows.values()))), follow_link=False)
@@ -35,7 +38,7 @@ def render_batch(report: BatchReport, worst: Sequence[Checked] = ()) -> str:
 
     Args:
         report: The summary of the batch.
-        worst: The cases to show in full.
+        worst: The results of the cases to show in full, usually those with the highest scores.
     """
     tables = [_shares_table(report)]
     if report.kinds:

@@ -17,7 +17,7 @@ _SAYS = {
 
 
 def cause_tables(report: CauseReport) -> list[Table]:
-    """Make two tables of the failed cases of a run: one by the part of the system to fix, and one by cause."""
+    """Make two tables that count the cases of a run: by the part of the system to fix, and by the cause of failure."""
     mend = [[each.mend, _SAYS[each.mend], f"{each.cases:,}", percent(each.share)] for each in report.to_mend]
     causes = [[str(each.causes[0].value), each.mend, f"{each.cases:,}", percent(each.share)] for each in report.causes]
     foot = f"{report.cases:,} cases, with {report.level:.0%} intervals (Wilson); cases count as independent."

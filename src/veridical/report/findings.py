@@ -42,7 +42,8 @@ class Finding:
 def findings(checked: Checked) -> list[Finding]:
     """List the findings that led to the outcome "flagged", in the order of the detectors.
 
-    For any other outcome, the list is empty.
+    If no score reaches its threshold, so that only `flag_over` flagged the case, the list has the highest score of the
+    whole response. For any other outcome, the list is empty.
     """
     if checked.outcome is not Outcome.FLAGGED:
         return []
@@ -109,7 +110,10 @@ def reasons(checked: Checked) -> list[str]:
 
 
 def as_text(checked: Checked, *, legend: bool = True) -> str:
-    """Render one case as the terminal shows it, without colours: its texts with marks, scores and reasons."""
+    """Render one case as the terminal shows it, without colours: its texts with marks, scores and reasons.
+
+    If `legend` is true, the meaning of the marks follows.
+    """
     from rich.console import Console
 
     from veridical.report.terminal import print_report

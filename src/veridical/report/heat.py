@@ -127,8 +127,9 @@ def heat_text(view: HeatView, *, plain: bool) -> Text:
 
     Flagged words are underlined, and words that were not judged are italic.
 
-    In plain text, a word with a score of 0.1 or more is followed by the first decimal of its score ("1999{9}"). A
-    flagged word is put in square brackets ("[1999{9}]"), and a word that was not judged is followed by "{?}".
+    If `plain` is true, characters replace all colours and styles. A word with a score of 0.1 or more is followed by the
+    first decimal of its score ("1999{9}"). A flagged word is put in square brackets ("[1999{9}]"), and a word that was
+    not judged is followed by "{?}".
     """
     from rich.text import Text
 
@@ -145,7 +146,7 @@ def heat_text(view: HeatView, *, plain: bool) -> Text:
 
 
 def heat_legend(*, plain: bool) -> Text:
-    """Render the legend of `heat_text`."""
+    """Render the legend that explains the colours of `heat_text`, or its characters if `plain` is true."""
     from rich.text import Text
 
     if plain:

@@ -43,8 +43,8 @@ def render_html(
     Args:
         checked: The checked cases.
         title: The title of the page.
-        maps: The salience maps. `maps[i][k]` belongs to `checked[i].judgements[k]` and is shown below this case, or is
-            None to show no map.
+        maps: The salience maps, which show how strongly each source word influences each response word. `maps[i][k]`
+            belongs to `checked[i].judgements[k]` and is shown below this case. It is None to show no map.
         heat: Whether to shade words by their scores, for judgements that score words (`report.heat`).
 
     Raises:
@@ -74,8 +74,9 @@ def render_pages(
     Args:
         checked: The checked cases.
         path: The file of the first page.
-        maps: As in `render_html`.
-        heat: As in `render_html`.
+        maps: The salience maps (how strongly each source word influences each response word). `maps[i][k]` belongs to
+            `checked[i].judgements[k]`, and is None to show no map.
+        heat: Whether to shade words by their scores, for judgements that score words.
     """
     if len(checked) <= CASES_ON_PAGE:
         return {path: render_html(checked, maps=maps, heat=heat)}
@@ -100,13 +101,14 @@ def case_sections(
 ) -> tuple[list[str], dict[str, Any]]:
     """Compute the style sheets and the values for the template `report.html`, which shows checked cases.
 
-    Other pages that extend this template, such as the page of a batch, use them, too.
+    Pages whose template extends `report.html`, such as the page of a batch, use them, too.
 
     Args:
         checked: The checked cases.
         first: The number of the first case on the page. The anchors of cases ("c1", "c2", …) are made from it.
-        maps: As in `render_html`.
-        heat: As in `render_html`.
+        maps: The salience maps (how strongly each source word influences each response word). `maps[i][k]` belongs to
+            `checked[i].judgements[k]`, and is None to show no map.
+        heat: Whether to shade words by their scores, for judgements that score words.
 
     Returns:
         The style sheets to add to `page.css`, and the template values by name.

@@ -72,12 +72,13 @@ class HtmlSegment:
 
 
 def html_segments(text: str, marks: Sequence[Mark], windows: Sequence[Span] | None = None) -> tuple[HtmlSegment, ...]:
-    """Cut `text` into segments, at the beginning and the end of every mark.
+    """Cut `text` into segments, at the beginning and the end of every mark (a highlighted span).
 
-    If you pass `windows`, only the segments inside these windows are returned, with gaps between the windows.
+    If you pass `windows`, which are the spans of the text to display, only the segments inside them are returned. A gap
+    stands for the text that is omitted around them.
 
-    A mark may be cut into several segments, or begin in the same place as another mark. A link to one id would then not
-    highlight the whole mark, so the anchors of such marks are put into the `keys` of their segments.
+    A mark may be cut into several segments, or begin in the same place as another mark. A link to one HTML id would
+    then not highlight the whole mark, so the anchors of such marks are put into the `keys` of their segments.
     """
     windows = [Span(0, len(text))] if windows is None else windows
     cuts = [edge for window in windows for edge in (window.start, window.end)]

@@ -52,7 +52,7 @@ class EvidenceView:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """An entry in one of the lists of the HTML page: a flagged span, an omission, or a supported verdict.
+    """An entry in one of the lists of the HTML page: a flagged span, an omission, or a span that is not flagged.
 
     Attributes:
         id: The HTML id of the entry.
@@ -92,16 +92,16 @@ class DetectorView:
         outcome_text: The outcome as text.
         threshold: The thresholds as text.
         hallucination: The score of the whole response in [0, 1]. None if the response was not scored as a whole.
-        omission: The score of the omission in [0, 1]. None if coverage was not scored.
+        omission: The score in [0, 1] for what the response omits. None if this was not scored.
         coverage_unknown: True if there are sources to cover, but the detector did not judge their coverage.
         unjudged: The number of characters of the response that were not judged.
         shared_reason: The label and the reason, if all flagged spans have the same. "" otherwise.
         shared_omission_reason: The reason, if all omissions have the same. "" otherwise.
         segments: The response with its marks.
-        flagged: The flagged spans.
-        omissions: The flagged omissions.
-        supported: All other verdicts.
-        notes: The notes of the detector, for example why text was not judged.
+        flagged: The entries of the flagged spans of the response.
+        omissions: The entries of the source passages that are flagged as omitted.
+        supported: The entries of the judged spans of the response that are not flagged.
+        notes: The detector's remarks, for example why text was not judged.
         usage: The calls, tokens and cost as text. "" if no chat model was called.
         reason: The reason for the score of the whole response.
         provenance: How the judgement was made, as text.
@@ -137,7 +137,7 @@ class SourceView:
         name: The id of the source in the case.
         citation: The mark by which the response cites the source, such as "[1]". "" if there is none.
         must_cover: True if the response should cover the source.
-        omitted: The number of flagged omissions.
+        omitted: The number of its passages that are flagged as omitted.
         size: The number of characters.
         segments: The text with its marks. For a long source, only the marked passages.
         full_text: The complete text of a long source. None if `segments` are already complete.
@@ -165,14 +165,14 @@ class CaseView:
         history: The earlier turns of the conversation, as (speaker, text).
         outcome: The outcome of all judgements together.
         outcome_text: The outcome as text.
-        limit_only: True if spans are flagged although the outcome is not "flagged", because only response-level scores
-            above `flag_over` count, or because not all was judged.
+        limit_only: True if spans are flagged although the outcome is not "flagged", because only scores of the whole
+            response above `flag_over` count, or because not all was judged.
         start: The beginning of the response.
         hallucination: The highest score of a whole response among the detectors. None if there is none.
         omission: The highest omission score among the detectors. None if there is none.
         flagged: The number of flagged spans of the response, over all detectors.
-        omitted: The number of flagged omissions, over all detectors.
-        detectors: The judgements.
+        omitted: The number of source passages that are flagged as omitted, over all detectors.
+        detectors: The judgements, one for each detector.
         perspectives: The sources, grouped by perspective as (perspective or None, sources).
     """
 

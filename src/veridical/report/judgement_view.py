@@ -29,11 +29,12 @@ from veridical.records.types import (
 class FlaggedSpan:
     """Flagged words of the response that are displayed as one span.
 
-    Neighbouring verdicts with the same label, kind, reason and correction are joined.
+    A verdict is a detector's score of a span. Neighbouring verdicts with the same label, kind, reason and correction
+    are joined.
 
     Attributes:
         span: The displayed span.
-        verdicts: The flagged verdicts in it.
+        verdicts: The flagged verdicts that are joined in the span.
     """
 
     span: Span
@@ -75,7 +76,7 @@ class JudgementView:
         judgement: The judgement.
         decision: The decision, which says which findings are flagged.
         flagged: The flagged spans of the response, in order.
-        omissions: The flagged omissions, in the order of the sources.
+        omissions: The source passages that are flagged as omitted, in the order of the sources.
         unjudged: The spans of the response that were not judged.
         coverage_unknown: True if the case has sources to cover, but the detector did not judge their coverage.
     """
@@ -89,7 +90,7 @@ class JudgementView:
 
 
 def judgement_views(checked: Checked) -> list[JudgementView]:
-    """Prepare the judgements of a checked case for display, in their order."""
+    """Prepare a checked case for display. Return one view for each judgement, in the order of the judgements."""
     case = checked.case
     order = {source.id: i for i, source in enumerate(case.sources)}
     must_cover = any(source.must_cover for source in case.sources)
@@ -139,9 +140,9 @@ def label_and_kind(verdict: Verdict) -> str:
 
 
 def thresholds_text(thresholds: Thresholds, judgement: Judgement) -> str:
-    """Write the thresholds as text, for the levels that the judgement scores.
+    """Write the thresholds as text, for the levels (such as "response" or "span") that the judgement scores.
 
-    If all of them are the same, the text is a single number.
+    If all these thresholds are the same, the text is a single number.
 
     >>> thresholds_text(Thresholds(span=0.4), Judgement("1", "x", 0.3, 0.2))
     '0.50'

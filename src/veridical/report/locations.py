@@ -100,7 +100,10 @@ class FileLocations:
     sources: tuple[Path, ...]
 
     def find(self, case: Case, source_id: str | None, span: Span) -> Location | None:
-        """Find the location of `span`. Return None if the text comes from standard input."""
+        """Find the location of `span` in the file of a source, or of the response if `source_id` is None.
+
+        A file that was converted to text, such as a PDF, has no region. Return None for a text from standard input.
+        """
         path, text = self.response, case.response
         if source_id is not None:
             i = [source.id for source in case.sources].index(source_id)
@@ -128,7 +131,10 @@ class RowLocations:
     case: Case | None
 
     def find(self, case: Case, source_id: str | None, span: Span) -> Location | None:
-        """Find the location of `span`. In JSON, the region covers the text as written, with its escapes."""
+        """Find the location of `span` in a source of `case`, or in the response if `source_id` is None.
+
+        In JSON, the region covers the text as it is written in the file, with its escapes. A table has no region.
+        """
         i = None if source_id is None else [source.id for source in case.sources].index(source_id)
         text = _text_of(case, i)
         if self.case is None or _text_of(self.case, i) != text:  # the file has changed since it was read
@@ -159,7 +165,7 @@ def _string(place: JsonPlace, text: str | None, source_i: int | None) -> JsonStr
 
 
 def locate_cases(path: Path, form: RowForm) -> Iterator[RowLocations]:
-    """Read a file of cases again, and yield one `RowLocations` for each case, in the order of `io.rows.read_cases`.
+    """Read a file of cases again, and yield one `RowLocations` for each case, in the order of the cases in the file.
 
     For a compressed file, nothing is yielded, because its offsets would not help.
     """

@@ -137,7 +137,9 @@ def _view(result: Revised, anchor: str) -> dict[str, Any]:
 
 
 def render_revisions(results: Sequence[Revised], *, title: str = "Veridical revisions") -> str:
-    """Render all results as one HTML document without a script, which you can read without a network.
+    """Render revisions as one HTML document, each with its diff, the critiques, and why the revision ended.
+
+    The document has no script, and you can read it without a network.
 
     Raises:
         SpanError: Some edits do not fit their response.

@@ -67,7 +67,7 @@ class SourceMapView:
 
 @dataclass(frozen=True, slots=True)
 class MapView:
-    """A salience map, ready for the HTML template.
+    """A salience map, ready for the HTML template: how strongly each source word influences each response word.
 
     Attributes:
         id: The prefix for the HTML ids of the map.
@@ -89,6 +89,8 @@ class MapView:
 def salience_page(salience: SalienceMap, case: Case, *, flagged: Sequence[Span] = (), title: str = "Salience") -> str:
     """Render a salience map as one self-contained HTML document without a script, for light and dark mode.
 
+    The page shows how strongly each source word influences each response word.
+
     Args:
         salience: The salience map of the case.
         case: The case with the texts.
@@ -100,7 +102,7 @@ def salience_page(salience: SalienceMap, case: Case, *, flagged: Sequence[Span] 
 
 
 def salience_style(rules: Sequence[str] = ()) -> str:
-    """Render the style sheet for a page with salience maps. `rules` are the `hover_rules` of all maps."""
+    """Render the style sheet for a page with salience maps. `rules` are the selectors of `hover_rules` for all maps."""
     return render("salience.css", shades=_SHADES, rules=rules)
 
 
@@ -152,9 +154,10 @@ def map_view(
 ) -> MapView:
     """Prepare a salience map for the HTML template. The page also needs the style sheet of `salience_style`.
 
-    Response words are shaded by attribution and source words by contribution, relative to the highest value on their
-    side. A response word shows its strongest source words on hover, on focus, and to a screen reader. If the page also
-    has the `hover_rules` of the same `id`, these source words are highlighted.
+    Response words are shaded by how well the sources support them (attribution). Source words are shaded by how much
+    they contribute to the response (contribution). Shades are relative to the highest value on the same side. A
+    response word shows its strongest source words on hover, on focus, and to a screen reader. If the style sheet has
+    the `hover_rules` of the same `id`, these source words are highlighted.
 
     Args:
         salience: The salience map of the case.

@@ -26,8 +26,9 @@ _EVIDENCE = 3  # passages of the sources per result
 class SarifReport:
     """Collects checked cases for a SARIF report, which code hosts and editors can display.
 
-    Each finding becomes a result, and each case that could not be judged a notification. Positions refer to the files
-    that the cases were read from. `charOffset` and columns are counted in Unicode code points.
+    Each finding (a flagged span, an omission, or a response flagged as a whole) becomes a SARIF result. Each case that
+    could not be judged becomes a notification. Positions refer to the files that the cases were read from.
+    `charOffset` and columns are counted in Unicode code points.
     """
 
     def __init__(self) -> None:

@@ -41,7 +41,10 @@ def narrow(table: Table) -> Table:
 
 
 def cell(measured: Measured | None) -> str:
-    """Format a figure as `0.459 [0.441, 0.478]`, or as a dash if the metric does not apply or has no value."""
+    """Format a value and its interval as `0.459 [0.441, 0.478]`, or as a dash if there is no value.
+
+    Without an interval, only the value is written.
+    """
     if measured is None or measured.value is None:
         return "–"
     if measured.low is None or measured.high is None:

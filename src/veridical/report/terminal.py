@@ -242,7 +242,7 @@ class Printer:
             self.line((f"… and {len(span.evidence) - 3} more places", "dim"), indent=7)
 
     def left_out(self, case: Case, view: JudgementView) -> None:
-        """Print the omissions source by source. Of each source, only the omitted passages are shown."""
+        """Print the source passages that are flagged as omitted, source by source, with scores and reasons."""
         self.line(("Left out of the response", "bold"), indent=4)
         by_source: dict[str, list[Omission]] = {}
         for omission in view.omissions:
@@ -274,7 +274,7 @@ class Printer:
             self.line((f"{subject}: {visible(shorten(reason, LONG_PIECE))}", "dim"), indent=6)
 
     def not_judged(self, case: Case, view: JudgementView) -> None:
-        """Print the reason of a judgement, the parts of the case that it did not judge, its notes and provenance."""
+        """Print the reason of a judgement, what it did not judge, its notes, and how it was made (provenance)."""
         if view.judgement.reason:
             self.line((f"Reason: {visible(shorten(view.judgement.reason, LONG_PIECE))}", ""), indent=4)
         notes = [f"Note: {visible(shorten(note, LONG_PIECE))}" for note in view.judgement.notes]

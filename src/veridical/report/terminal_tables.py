@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def print_tables(tables: Iterable[Table], console: Console | None = None) -> None:
     """Print each table to a console, which is standard output by default.
 
-    A result table that is too wide is printed with one line per figure.
+    A table with the column "not judged" that is too wide for the console is printed with one line per figure.
     """
     from rich.console import Console
     from rich.table import Table as RichTable

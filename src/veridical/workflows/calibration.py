@@ -49,8 +49,8 @@ class CalibrationOptions:
             the mean scores of both classes), or by a precision to reach ("precision@P").
         calibration: How scores become probabilities: "isotonic", "platt", "none" or "auto". "auto" fits Platt's curve
             to fewer than 1000 items, and uses isotonic regression for 1000 or more.
-        levels: The levels to fit, out of "response", "span" and "coverage". Default: all levels that the data set
-            labels and the detector scores.
+        levels: What to fit: "response" (the score of the whole response), "span" (the scores of its spans) or
+            "coverage" (the score for what it omits). Default: all of them that the data label and the detector scores.
         all_data: If true, all examples are used. By default, the examples are split by document, and only the
             validation part is used.
         seed: The random seed of the split, the folds and the bootstrap.
@@ -75,7 +75,8 @@ class CalibrationOptions:
     def levels_for(self, detector: Detector) -> list[Level]:
         """List the levels to fit for `detector`, in the order of `Level`.
 
-        If coverage is fitted, the level "source" (spans of the sources to cover) is fitted, too.
+        A level is what a score is about, such as the whole response or one of its spans. If coverage is fitted, the
+        level "source" (spans of the sources to cover) is fitted, too.
 
         Raises:
             InputError: `levels` contains a level that the detector does not score.
@@ -109,20 +110,26 @@ def fit_thresholds(
     data: str = "",
     progress: Callable[[str, int, int], None] = lambda label, done, total: None,
 ) -> FittedCalibration:
-    """Fit thresholds and calibrations for a detector, and save them if a folder is given.
+    """Fit a threshold and a calibration for each level that a detector scores, and save them if a folder is given.
+
+    A level is what a score is about, such as the whole response or one of its spans. A calibration is a curve from
+    scores to probabilities.
 
     Args:
         detector: The detector to fit.
         examples: The labelled data. Without `options.all_data`, only the validation part is used.
         options: How to fit.
-        spec: The spec of the detector to write to the folder. Default: the detector's name.
+        spec: The text that names the detector with its options, to write to the folder. Default: the detector's name.
         out: The folder to save to. Default: nothing is saved.
         data: The name of the data to write to the folder.
         progress: Called with the detector's name, the number of cases judged so far, and the number of all cases.
 
+    Returns:
+        The threshold and the calibration of each level, with metrics on the validation data.
+
     Raises:
-        InputError: There are too few documents, all labels of a level are of one class, scores do not rise with the
-            labels, or no threshold reaches the wanted precision.
+        InputError: There are too few documents, all labels of a level are of one class, hallucinated items do not have
+            higher scores than the others, or no threshold reaches the wanted precision.
         OutputError: The folder cannot be written. As far as possible, this is checked before anything is judged.
     """
     if out is not None:
@@ -226,9 +233,12 @@ def fit_scale(labels: np.ndarray, scores: Floats, options: CalibrationOptions, *
         options: How to fit. Only `criterion` and `calibration` matter here.
         must_rise: If true, it is an error if hallucinated items do not have higher scores than the others.
 
+    Returns:
+        The calibration, and the threshold for calibrated scores. Without a calibration, it is for the scores as given.
+
     Raises:
-        UndefinedMetricError: All labels are of one class, the scores do not rise with the labels, or no threshold
-            reaches the wanted precision.
+        UndefinedMetricError: All labels are of one class, hallucinated items do not have higher scores than the others,
+            or no threshold reaches the wanted precision.
     """
     calibration: Platt | Isotonic | None = None
     rises = True

@@ -26,7 +26,10 @@ DEFAULT_DETECTOR = "default"
 BATCH = 64
 
 Maps = tuple["SalienceMap | None", ...]
-"""The salience map of each judgement of a case, or None if the detector makes no maps."""
+"""For each judgement of a case, its salience map (how strongly each source word influences each response word).
+
+An item is None if its detector makes no maps.
+"""
 
 
 @takes_detector
@@ -57,17 +60,19 @@ def check(
         detector: A detector, or several detectors. Each can be a spec such as "overlap" or "verify:overlap", or an
             object with `name` and `judge`. Default: the detector that comes with the package
             (docs/detectors/default.md).
-        threshold: The score in [0, 1] from which a finding is flagged. Pass one number for all levels, or a dict with a
-            number for "response", "span", "coverage" or "source". Default: the detector's own thresholds, or 0.5.
-        flag_over: A number in [0, 1). If you set it, the outcome is "flagged" only if a response-level score is above
-            this number.
+        threshold: The score in [0, 1] from which a finding is flagged. Pass one number, or a dict with a number for
+            "response" (the whole response), "span" (spans of it), "coverage" (all that the response should cover) or
+            "source" (spans of the sources to cover). Default: the detector's own thresholds, or 0.5.
+        flag_over: A number in [0, 1). If you set it, the thresholds do not decide the outcome. It is "flagged" only if
+            the hallucination or omission score of the whole response is above this number.
         explain: Add to each flagged finding the closest passages of the sources, and what these passages say instead
             (`veridical.detectors.explanation`).
         causes: Add the cause if the case failed (`veridical.workflows.causes`). This needs the detector that comes with
             the package.
 
     Returns:
-        The judgements, a decision on each judgement, and the outcome. `flagged` and `omitted` are the flagged spans.
+        The judgement of each detector (its scores), the decision on each judgement (the scores that are flagged), and
+        the outcome. `flagged` are the flagged spans of the response, and `omitted` the flagged spans of the sources.
 
     Raises:
         InputError: A detector is unknown, a threshold is out of range, or a source has an unsupported type.
@@ -83,7 +88,7 @@ def check(
 
 @wraps(check, assigned=())
 async def acheck(*args: Any, **kwargs: Any) -> Checked:
-    """Run `check` in a thread, so that the event loop can run other tasks meanwhile."""
+    """Run `check` with the same arguments in a thread, so that the event loop can run other tasks meanwhile."""
     import asyncio
 
     return await asyncio.to_thread(check, *args, **kwargs)
@@ -108,13 +113,17 @@ def check_conversation(
     Args:
         messages: The conversation, as message objects or dictionaries of OpenAI, Anthropic, Gemini, LangChain,
             LlamaIndex or the AI SDK, or as pairs of role and text.
-        sources: The passages that every turn may rest on, as in `check`.
+        sources: The passages that every turn may rest on, as texts, `Source` objects or other forms (see `check`).
         system: How much of the system message is a source: "none", "all", or the part inside a tag, by the tag's name.
         assistant: Whether earlier assistant turns are sources, too.
         only_last: Whether to check only the last assistant turn.
-        detector: As in `check`.
-        threshold: As in `check`.
-        explain: As in `check`.
+        detector: A detector or several, each as a spec such as "overlap", or as an object with `name` and `judge`.
+        threshold: The score in [0, 1] from which a finding is flagged, as one number or as a dict (see `check`).
+            Default: the detector's own thresholds, or 0.5.
+        explain: Whether to add to each flagged finding the closest passages of the sources, and what they say instead.
+
+    Returns:
+        One result for each checked turn, in order.
 
     >>> chat = [("user", "How tall is it?"), ("tool", "height: 330 m"), ("assistant", "It is 300 m tall.")]
     >>> [result.outcome.value for result in check_conversation(chat, detector="overlap")]
@@ -136,10 +145,21 @@ def make_case(
     perspectives: Mapping[str, Sources] | None = None,
     id: str = "1",
 ) -> Case:
-    """Build a `Case` from the arguments of `check`.
+    """Build a `Case` from a response and its sources.
 
     A source without an id gets a number as its id. The ids of the sources in `perspectives` are made from the names of
     their perspectives.
+
+    Args:
+        response: The text to check. None counts as an empty text.
+        sources: The texts that the response may rest on, in any of the forms that `check` takes.
+        question: The question that the response answers.
+        must_cover: Further sources, which the response has to cover.
+        perspectives: Further sources to cover, as a dict from the name of a perspective to its sources.
+        id: The id of the case.
+
+    Raises:
+        InputError: An argument or a source has an unsupported type.
     """
     for name, text in (("response", response), ("question", question)):
         if not isinstance(text, str | None):
@@ -167,11 +187,21 @@ def check_cases(
     causes: bool = False,
     maps: list[Maps] | None = None,
 ) -> Iterator[Checked]:
-    """Check any number of cases with the arguments of `check`, and yield their results one by one.
+    """Check any number of cases, and yield their results one by one, in the same order.
 
-    The cases are read lazily, in small batches, and the results come in the same order. A wrong argument raises an
-    error at once, before the first case is read. If you pass a list as `maps`, the salience maps of each case are added
-    to this list.
+    The cases are read lazily, in small batches. A wrong argument raises an error at once, before the first case is
+    read.
+
+    Args:
+        cases: The cases. To make them from texts, use `make_case`.
+        detector: A detector or several, each as a spec such as "overlap", or as an object with `name` and `judge`.
+        threshold: The score in [0, 1] from which a finding is flagged, as one number or as a dict (see `check`).
+            Default: the detector's own thresholds, or 0.5.
+        flag_over: If set, a case is flagged only if its hallucination or omission score is above this number.
+        explain: Whether to add to each flagged finding the closest passages of the sources, and what they say instead.
+        causes: Whether to add the cause if a case failed.
+        maps: A list to which the salience maps of each case are added. A salience map shows how strongly each source
+            word influences each response word.
 
     Raises:
         InputError: A detector is unknown, a threshold is out of range, or a case is not a `Case`.
@@ -212,7 +242,8 @@ def check_thresholds(threshold: float | Mapping[str, float] | None, flag_over: f
     """Validate the arguments `threshold` and `flag_over` of `check` before any case is judged.
 
     Raises:
-        InputError: A threshold lies outside [0, 1] or belongs to no level, or `flag_over` lies outside [0, 1).
+        InputError: A threshold lies outside [0, 1], or is for something else than "response", "span", "coverage" or
+            "source". Or `flag_over` lies outside [0, 1).
     """
     thresholds_in_force(None, threshold)
     if flag_over is not None and not 0.0 <= flag_over < 1.0:
@@ -230,13 +261,16 @@ def decide_batch(
 ) -> list[tuple[Checked, Maps]]:
     """Apply the thresholds to judged cases. Return, for each case, its result and its salience maps.
 
+    A salience map shows how strongly each source word influences each response word.
+
     Args:
         cases: The cases that were judged.
         detectors: The detectors that judged the cases.
         columns: One list for each detector, with a pair (judgement, salience map or None) for each case.
-        threshold: As in `check`.
-        flag_over: As in `check`.
-        explain: As in `check`.
+        threshold: The score in [0, 1] from which a finding is flagged, as one number or as a dict (see `check`).
+            Default: the detectors' own thresholds, or 0.5.
+        flag_over: If set, a case is flagged only if its hallucination or omission score is above this number.
+        explain: Whether to add to each flagged finding the closest passages of the sources, and what they say instead.
     """
     thresholds = [thresholds_in_force(detector, threshold) for detector in detectors]
     results: list[tuple[Checked, Maps]] = []

@@ -66,14 +66,14 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class Recalibration:
-    """The result of `recalibrate`: what each part of a new fit gains, and the parts that are worth keeping.
+    """The result of `recalibrate`: the gains by a new threshold and by a new calibration, and what to keep of them.
 
     Attributes:
         threshold: The gain in balanced accuracy by the fitted threshold.
         probabilities: The gain in the Brier score by calibrating the scores. None if you did not ask for it, or if
-            wrong items do not have higher scores.
-        scale: The fitted threshold, the fitted calibration, or both: the parts whose gain is clear
-            (`Gain.is_clear`). None if neither is.
+            wrong items do not have higher scores than the others.
+        scale: The threshold to use (the fitted one if its gain is clear, see `Gain.is_clear`, else the present one) and
+            the fitted calibration (if its gain is clear). None if neither gain is clear.
     """
 
     threshold: Gain
@@ -85,6 +85,8 @@ def recalibrate(
     sample: LabelledScores, threshold: float, *, probabilities: bool = True, seed: int = 0
 ) -> Recalibration:
     """Fit a threshold for balanced accuracy and Platt's curve for probabilities, and keep each if it is clearly better.
+
+    Both are compared with the present threshold and scores, on documents that they were not fitted on.
 
     Args:
         sample: The labelled scores.

@@ -92,7 +92,10 @@ class BatchFolder:
             yield folder
 
     def add(self, shard: ShardRange, texts: ShardTexts) -> None:
-        """Write the results of the next shard. The shard is on disk and finished when this function returns."""
+        """Write the results `texts` of the next shard (a portion of the rows), and mark the shard as finished.
+
+        All files are on disk when this function returns.
+        """
         number = len(self.shards)
         results, scores = f"results-{number:05}.jsonl", f"scores-{number:05}.jsonl"
         write_whole(self.path / results, texts.results, follow_link=False)

@@ -33,8 +33,9 @@ def check_rows(
 
     Args:
         columns: The columns to read. Default: columns with well-known names (`veridical.io.columns.LAYOUTS`).
-        detector: As in `veridical.check`.
-        threshold: As in `veridical.check`.
+        detector: A detector or several, each as a spec such as "overlap", or as an object with `name` and `judge`.
+        threshold: The score in [0, 1] from which a finding is flagged, as one number or as a dict (see
+            `veridical.check`). Default: the detector's own thresholds, or 0.5.
         prefix: A prefix for the names of the new columns.
 
     Returns:
@@ -93,7 +94,10 @@ def check_dataframe(
     detector: Detectors = DEFAULT_DETECTOR,
     threshold: float | Mapping[str, float] | None = None,
 ) -> pandas.DataFrame:
-    """Check the rows of a pandas data frame, and return a copy with the columns of `check_rows` and the same index.
+    """Check the rows of a pandas data frame, and return a copy with the results as new columns (`ADDED`).
+
+    The new columns are the outcome, the scores, the flagged spans and the reason of a failure. `check_rows` describes
+    each of them. The copy has the same index.
 
     Args:
         frame: The rows to check. Missing values (NaN, None) count as empty texts.
@@ -103,8 +107,9 @@ def check_dataframe(
             well-known names (`veridical.io.columns.LAYOUTS`).
         must_cover: The columns of further sources, which the response has to cover.
         question: The column of the question. Default: "question", or another well-known name.
-        detector: As in `veridical.check`.
-        threshold: As in `veridical.check`.
+        detector: A detector or several, each as a spec such as "overlap", or as an object with `name` and `judge`.
+        threshold: The score in [0, 1] from which a finding is flagged, as one number or as a dict (see
+            `veridical.check`). Default: the detector's own thresholds, or 0.5.
 
     Raises:
         InputError: A column is missing, or the frame already has a column with one of the new names.

@@ -47,7 +47,9 @@ class InputRow:
     row: SourceRow
 
     def case(self) -> tuple[Case, str | None]:
-        """Parse the row as a case. Return the case and the row's group, such as a system (None without a group).
+        """Parse the row as a case. Return the case and the row's group, or None in place of the group.
+
+        The group is the value of the column by which results are broken down, such as the name of a system.
 
         Raises:
             DataError: The row contains no case.
@@ -134,8 +136,18 @@ def plan(
 ) -> tuple[list[InputFile], list[ShardRange]]:
     """Prepare a batch job: read all input files once, hash them, count their rows, and divide the rows into shards.
 
-    A shard ends after `shard_rows` rows or `SHARD_BYTES` characters, whichever comes first. `remark` is called with a
-    line for each column layout that was recognised, and for each kind of content that is ignored.
+    A shard is a portion of the rows that is judged and stored together. It ends after `shard_rows` rows or
+    `SHARD_BYTES` characters, whichever comes first.
+
+    Args:
+        paths: The input files.
+        form: How to read the rows.
+        shard_rows: The largest number of rows in a shard.
+        remark: Called with a line for each column layout that was recognised, and for each kind of content that is
+            ignored.
+
+    Returns:
+        The files with their hashes and numbers of rows, and the shards, in order.
 
     Raises:
         DataError: A table lacks a named column or has no row with texts, or the files have no rows.

@@ -27,6 +27,11 @@ def in_processes(shards: Sequence[ShardRange], work: WorkerSettings, workers: in
     even halfway through a result. (With the shared queue of a `ProcessPoolExecutor`, the parent would wait forever for
     the other half.)
 
+    Args:
+        shards: The shards to judge.
+        work: The input files, detectors and options, which are sent to the processes.
+        workers: How many processes to start, at most one for each shard.
+
     Raises:
         CannotJudgeError: A worker process ended, for example because it was killed or out of memory.
     """

@@ -19,8 +19,8 @@ class BatchOptions:
         columns: The columns to read from each row.
         shard_rows: The largest number of rows in a shard (a portion of the input that is judged and stored together).
         max_bytes: The largest number of characters in a JSON line or a cell.
-        thresholds: The thresholds by level, such as {"span": 0.4}, or {"all": 0.4} for one threshold at all levels.
-            None for the detectors' own thresholds.
+        thresholds: The lowest scores that are flagged, such as {"span": 0.4} for spans of the response, or {"all": 0.4}
+            for all scores. None for the detectors' own thresholds.
         explain: If true, flagged findings are explained by the closest passages.
         encoding: The encoding of text files without a byte-order mark.
         delimiter: The delimiter of text tables. None if it is detected.
@@ -103,9 +103,9 @@ class JudgedRow:
         row: The number of the row, from 1 over all inputs.
         id: The id of the row's case.
         outcome: The outcome of the check.
-        group: The group of the row. None if the row has no group.
-        hallucination: The highest response-level score among the detectors. None if there is no such score.
-        omission: The highest omission score among the detectors. None if there is no such score.
+        group: The value of the column by which results are broken down. None if the row has no such value.
+        hallucination: The highest score of the whole response among the detectors. None if there is no such score.
+        omission: The highest score among the detectors for what the response omits. None if there is no such score.
         hallucinated: True if the response or a span of it is flagged. None if nothing in the response was judged.
         omitted: True if an omission is flagged. None if no detector judged coverage.
         flagged: The number of flagged spans of the response.
@@ -152,7 +152,7 @@ def judged_row(row: int, group: str | None, checked: Checked) -> JudgedRow:
 
     Args:
         row: The number of the row, from 1.
-        group: The group of the row. None if the row has no group.
+        group: The value of the column by which results are broken down. None if the row has no such value.
         checked: The result of the check.
     """
     judged_response = judged_coverage = hallucinated = omitted = False

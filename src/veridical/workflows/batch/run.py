@@ -40,10 +40,11 @@ class BatchSettings:
     Attributes:
         inputs: The files of rows, or folders of such files.
         out: The folder for the results.
-        detectors: The specs of detectors. If one process does all the work, you can also give detector objects.
+        detectors: The detectors, each as a spec such as "overlap", or as an object if one process does all the work.
         columns: The columns to read from each row.
-        threshold: As in `veridical.check`.
-        explain: As in `veridical.check`.
+        threshold: The score in [0, 1] from which a finding is flagged, as one number or as a dict (see
+            `veridical.check`). Default: the detectors' own thresholds, or 0.5.
+        explain: Whether to add to each flagged finding the closest passages of the sources, and what they say instead.
         encoding: The encoding of text files without a byte-order mark.
         delimiter: The delimiter of text tables. Default: it is detected.
         shard_rows: The largest number of rows in a shard, which is judged and stored as a unit. A killed run loses at

@@ -42,8 +42,8 @@ class GroupShares:
         unjudged: The number of rows that could not be judged completely.
         hallucinated: Of the rows whose response was judged, the proportion with a flagged response.
         omitted: Of the rows whose coverage was judged, the proportion with a flagged omission.
-        mean_hallucination: The mean response-level score. None if no row has such a score.
-        mean_omission: The mean omission score. None if no row has such a score.
+        mean_hallucination: The mean score of whole responses. None if no row has such a score.
+        mean_omission: The mean score for what responses omit. None if no row has such a score.
         no_claim: The number of rows whose response makes no claim.
     """
 
@@ -85,7 +85,7 @@ class BatchReport:
         total: The summary of all judged rows.
         groups: The summary of each group, largest groups first.
         other_groups: The number of judged rows whose group is not in `groups`, which has at most a thousand groups.
-        scores: A histogram of the response-level scores: their number in each twentieth of [0, 1].
+        scores: A histogram of the scores of whole responses: their number in each twentieth of [0, 1].
         omission_scores: A histogram of the omission scores: their number in each twentieth of [0, 1].
         worst: The flagged rows with the highest hallucination scores.
         worst_omitted: The flagged rows with the highest omission scores.
@@ -215,7 +215,7 @@ def _scored(folder: Path, shards: Sequence[JudgedShard]) -> Iterator[tuple[str, 
 
 
 def worst_cases(folder: Path, rows: Sequence[WorstRow]) -> list[Checked]:
-    """Load the results of `rows` from the folder, in the same order."""
+    """Load the full results of some rows of a batch from its folder, in the order of `rows`."""
     places = {(row.file, row.line) for row in rows}
     documents: dict[tuple[str, int], Checked] = {}
     for name in sorted({file for file, _ in places}):

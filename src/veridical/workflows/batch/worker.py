@@ -34,8 +34,9 @@ class WorkerSettings:
         files: The input files.
         form: How to parse the rows.
         detectors: The specs of the detectors, which each process loads for itself.
-        threshold: As in `veridical.check`.
-        explain: As in `veridical.check`.
+        threshold: The score in [0, 1] from which a finding is flagged, as one number or as a dict (see
+            `veridical.check`). None for the detectors' own thresholds.
+        explain: Whether to add to each flagged finding the closest passages of the sources, and what they say instead.
     """
 
     files: tuple[InputFile, ...]
@@ -45,7 +46,7 @@ class WorkerSettings:
     explain: bool
 
     def reader(self) -> BatchReader:
-        """Make a reader of the input."""
+        """Make a reader of the rows of the input files."""
         return BatchReader(self.files, self.form)
 
     def load(self) -> list[Detector]:
@@ -79,7 +80,9 @@ def shard_texts(
     work: WorkerSettings,
     progress: Callable[[int], None] = lambda rows: None,
 ) -> ShardTexts:
-    """Judge the rows of one shard. Every row ends up either in the results or among the failed rows.
+    """Judge the rows of one shard (a portion of the input), and return the lines to write for it.
+
+    Every row ends up either in the results or among the failed rows.
 
     Args:
         reader: The reader of the input.

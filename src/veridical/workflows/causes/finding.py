@@ -134,6 +134,10 @@ def cause_of(checked: Checked, answerability: float | None = None, contradicted:
         checked: The result of a check.
         answerability: The probability that the passages answer the question, in [0, 1]. None if there is no question.
         contradicted: The highest probability that the passages contradict a flagged sentence, in [0, 1].
+
+    Returns:
+        The kind of the cause, the reason in one line, and the passages on which it is based. If nothing failed, the
+        kind is `CauseKind.NONE`.
     """
     case = checked.case
     no_passages = not any(has_words(source.text) for source in case.sources)

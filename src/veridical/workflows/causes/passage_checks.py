@@ -52,8 +52,8 @@ class Reader(Protocol):
     def contradicted(self, cases: Sequence[Case]) -> list[Reading]:
         """Estimate, for each case, the probability that its sources contradict its response.
 
-        The response is one flagged sentence. The probability assumes that it is wrong: it is contradicted, or the
-        sources say nothing about it.
+        The response of each case is one flagged sentence, which is assumed to be wrong. A high probability means that
+        the sources contradict it, and a low one that they say nothing about it.
         """
         ...
 
@@ -83,9 +83,10 @@ class DetectorReader:
         ]
 
     def contradicted(self, cases: Sequence[Case]) -> list[Reading]:
-        """Estimate, for each case, the probability that its sources contradict its response, given that it is wrong.
+        """Estimate, for each case, the probability that its sources contradict its response.
 
-        If the response has several sentences, the highest probability of a sentence is used.
+        The response is assumed to be wrong: either the sources contradict it, or they say nothing about it. If it has
+        several sentences, the highest probability of a sentence is used.
         """
         return [Reading(max((p for _, p in of_case), default=0.0)) for of_case in self.detector.contradicted(cases)]
 
@@ -101,12 +102,12 @@ class ChatReader:
     offline: Reader
 
     def answered(self, cases: Sequence[Case]) -> list[Reading]:
-        """Ask the chat model whether the sources contain the answer to the question."""
+        """Ask the chat model if the sources contain the answer, and return its probability of "Yes" for each case."""
         results = self._ask("cause_answered", "question", cases, [case.question or "" for case in cases])
         return _completed(results, cases, self.offline.answered)
 
     def contradicted(self, cases: Sequence[Case]) -> list[Reading]:
-        """Ask the chat model whether the sources contradict the response."""
+        """Ask the chat model if the sources contradict the response, and return its probability of "Yes" per case."""
         results = self._ask("cause_contradicted", "statement", cases, [case.response for case in cases])
         return _completed(results, cases, self.offline.contradicted)
 

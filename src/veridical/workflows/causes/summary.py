@@ -58,7 +58,11 @@ class CauseReport:
 
 
 def summarise_causes(causes: Iterable[Cause | None], *, failed: int = 0) -> CauseReport:
-    """Count how often each cause occurs in a run. Pass one cause per case. None counts as "not judged".
+    """Count how often each cause of failure occurs in a run, and how many cases concern each part of the system.
+
+    Args:
+        causes: The cause of each case. None counts as "not judged".
+        failed: The number of further rows, which could not be read or judged. The report repeats this number.
 
     >>> report = summarise_causes([Cause(CauseKind.ADDED, ""), Cause(CauseKind.NONE, ""), None])
     >>> [(share.mend, share.cases) for share in report.to_mend]

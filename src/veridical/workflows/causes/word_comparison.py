@@ -28,6 +28,8 @@ _TRIVIAL = frozenset({"the", "a", "an", "of", "and", "in", "to", "is", "are", "i
 def refusal_in(case: Case) -> Span | None:
     """Find a refusal to answer near the beginning of the response. Return its sentence, or None if there is none.
 
+    The search ends at the first sentence that is more than an introduction or an exclamation.
+
     >>> text = "Sorry! The passages do not name the price. The tower is tall."
     >>> refusal_in(Case("1", text)).of(text), refusal_in(Case("1", "It costs 5 euros."))
     ('The passages do not name the price.', None)
@@ -112,7 +114,8 @@ class CaseWords:
     def conflict(self) -> tuple[Evidence, Evidence] | None:
         """Find two sentences in different passages that contradict each other about a statement of the response.
 
-        Two sentences count as contradictory if they differ in only a few words.
+        Two sentences count as contradictory if they differ in only a few words. Return None if there are no such
+        sentences.
         """
         pairs = (pair for sentence in self.response for pair in self._versions(self.index.weighted(sentence)))
         return next(((self.evidence(one), self.evidence(other)) for one, other in pairs), None)
@@ -145,9 +148,10 @@ class CaseWords:
         return list(best.values())
 
     def stitched(self, spans: Sequence[Span]) -> tuple[Evidence, Evidence] | None:
-        """Find a response sentence that mixes two passages: it resembles one, but its flagged words are from another.
+        """Find a sentence of the response that mixes facts of two passages.
 
-        At least one flagged word must be part of a value or name.
+        Its unflagged words are closest to a sentence of one passage. This passage contains none of its flagged words,
+        but other passages contain them. At least one flagged word must be part of a value or name.
 
         Args:
             spans: The flagged spans, sorted and without overlaps.

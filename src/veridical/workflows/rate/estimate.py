@@ -74,7 +74,7 @@ class RateReport:
         flagged: How many rows the detector flagged, without any correction.
         unjudged: How many rows the detector could not judge.
         failed: How many rows could not be read or judged. The estimates do not cover these rows.
-        labels: How many labels were used.
+        labels: How many labels (wrong or not wrong, given by people) were used.
         wrong: The proportion of wrong answers among the judged rows, with its confidence interval.
         flagged_wrong: The proportion of wrong answers among flagged rows. The other flagged rows are false alarms.
         clear_wrong: The proportion of wrong answers among clear rows. The detector missed these answers.
@@ -102,13 +102,18 @@ class RateReport:
 def estimate(
     run: Run, wrong: Mapping[int, bool], by: Sequence[str] = (), *, skipped: Mapping[str, int] | None = None
 ) -> RateReport:
-    """Estimate the proportion of wrong answers in a run.
+    """Estimate the proportion of wrong answers in a run, which is a set of answers that a detector judged.
 
     Args:
-        run: The run. Within each outcome, the labelled rows must be drawn at random (`strata.draw`).
+        run: The run. Within each outcome (flagged, clear, …), the labelled rows must be drawn at random
+            (`strata.draw`).
         wrong: The labels: whether the answer is wrong, by the number of the row.
-        by: The columns by which to break the result down, as in `read_run`.
+        by: The columns whose values divide the rows into groups, such as "model" or "created:week". Pass the same
+            columns as to `read_run`.
         skipped: How many labels were not used, by reason. The report repeats these numbers.
+
+    Returns:
+        The proportions with their confidence intervals, for all rows, for flagged and clear rows, and by group.
 
     Raises:
         CannotJudgeError: The rows of one outcome have fewer than two labels, which is too few for an estimate. If only

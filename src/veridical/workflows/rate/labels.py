@@ -59,13 +59,15 @@ def read_labels(paths: Sequence[Path], run: Run) -> Labels:
     are skipped and counted.
 
     Args:
-        paths: Files that `sheet` wrote and people filled in (.csv, .tsv, .jsonl), exports of Label Studio (JSON,
-            JSON-MIN, CSV), or JSON Lines with examples, or with results and judgements by a person ("human:…").
+        paths: The files. Each is a sheet that `write_sheet` wrote and people filled in (.csv, .tsv, .jsonl), an export
+            of Label Studio (JSON, JSON-MIN, CSV), or a JSON Lines file with labelled examples, or with a person's
+            results or judgements (`by` begins with "human:").
         run: The run that was labelled.
 
     Raises:
         DataError: A file is of another kind, or a label is neither yes nor no.
-        InputError: A label names its row only by an id that several rows have, or a label belongs to another run.
+        InputError: A label names its row only by an id that several rows have, or the row has another id than its
+            label says, as if the label belonged to another run.
     """
     rows = {row.row: row for row in run.rows}
     ids = Counter(row.id for row in run.rows)

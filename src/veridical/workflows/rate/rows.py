@@ -33,7 +33,7 @@ class RunRow:
     Attributes:
         row: The number of the row in the run, from 1.
         id: The id of the row's case.
-        outcome: The detector's decision.
+        outcome: The detector's decision, such as `Outcome.FLAGGED`.
         score: The detector's score in [0, 1]. None if the row has no score.
         columns: The values by which the results are grouped, by column, such as {"model": "a"}. A column without a
             value is not in the dict.
@@ -81,8 +81,8 @@ def read_run(path: Path, by: Sequence[str] = ()) -> Run:
     """Load the rows of a run, which is a set of answers that a detector judged.
 
     Args:
-        path: A folder that `veridical batch` wrote, or a JSON Lines file of results, judgements or rows of another tool
-            with `score` or `flagged`.
+        path: A folder that `veridical batch` wrote, or a JSON Lines file of results or judgements. The lines of the
+            file may also come from another tool, if they have the key `score` or `flagged`.
         by: Columns by which results will be grouped, such as "model". "NAME:day", "NAME:week" and "NAME:month" convert
             the times in the column NAME to days, weeks or months. For a folder, the columns are loaded from the files
             that were judged, so these files must still exist, unchanged.

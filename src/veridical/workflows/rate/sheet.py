@@ -34,13 +34,13 @@ LABEL_STUDIO_CONFIG = (
 
 
 def write_sheet(path: Path, run: Run, rows: Sequence[RunRow]) -> None:
-    """Write rows of a run to a sheet, so that people can fill in the column `wrong` with yes or no.
+    """Write answers of a run to a sheet, so that people can fill in the column `wrong` with yes or no.
 
     Args:
         path: The file to write, with the extension .csv, .tsv or .jsonl, or .json for tasks of Label Studio. With
-            .json, the labelling config of the project (`LABEL_STUDIO_CONFIG`) is written next to it, with the extension
-            .xml.
-        run: The run that the rows belong to.
+            .json, a second file with the extension .xml is written next to it. It contains the labelling config for
+            Label Studio (`LABEL_STUDIO_CONFIG`).
+        run: The run (a set of judged answers) that the rows belong to.
         rows: The rows to label.
 
     Raises:

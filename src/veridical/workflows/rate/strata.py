@@ -27,9 +27,9 @@ _SPREAD = {outcome: sqrt(0.15 * 0.85) if outcome is Outcome.CLEAR else 0.5 for o
 
 
 def strata(rows: Sequence[RunRow], labelled: Ints) -> Ints:
-    """Divide the rows into strata, which are bins of similar score within each outcome.
+    """Divide the rows into strata, which are bins of similar score within each outcome (flagged, clear, …).
 
-    Each stratum has about ten labels. If an outcome has at least two labels, each of its strata has at least two.
+    A stratum has about ten labelled rows. If an outcome has at least two labelled rows, so has each of its strata.
 
     Args:
         rows: The rows of a run.
@@ -54,10 +54,10 @@ def strata(rows: Sequence[RunRow], labelled: Ints) -> Ints:
 def draw(rows: Sequence[RunRow], count: int, labelled: Ints, seed: int = 0) -> list[int]:
     """Draw rows to label, so that the run has `count` labels in total, including existing labels.
 
-    An outcome gets more labels if it has more rows, and if its labels are likely to differ more (`allocate`). Within an
-    outcome, the same proportion of rows is drawn from each bin of scores. Within a bin, the draw is systematic, so that
-    every group is represented: the rows are sorted by their columns, with ties in random order, and drawn at even
-    distances.
+    An outcome (flagged, clear, …) gets more labels if it has more rows, and if its labels are likely to differ more
+    (`allocate`). Within an outcome, the same proportion of rows is drawn from each bin of scores. Within a bin, the
+    rows are sorted by the columns that define groups, with ties in random order, and drawn at even distances. This
+    makes sure that every group is represented.
 
     Args:
         rows: The rows of a run.
@@ -98,6 +98,14 @@ def allocate(sizes: Sequence[int], spreads: Sequence[float], count: int) -> list
 
     First, every stratum gets four labels, or as many as it has rows. Then each further label goes where it lowers the
     variance most, which leads to the best whole numbers (Wright 2012).
+
+    Args:
+        sizes: How many rows each stratum has.
+        spreads: The standard deviation of the labels in each stratum, or a guess of it.
+        count: How many labels to distribute. If there are fewer rows, every row gets one label.
+
+    Returns:
+        How many labels each stratum gets.
 
     >>> allocate([1000, 100, 2], [0.3, 0.5, 0.5], 40)
     [33, 5, 2]

@@ -74,10 +74,10 @@ class Revised:
         revision: The edits and the final text.
         before: The judgement of the original response.
         after: The judgement of the final text. None if the final text was not judged.
-        thresholds: The lowest scores that make a statement count as unsupported, by level.
+        thresholds: The scores from which the response, its spans and omissions are flagged.
         rounds: The attempts, in order.
         reason: Why the revision ended.
-        usage: The calls and tokens of all language models, including those of the detector.
+        usage: The calls and tokens of all language models, including models that the detector called.
     """
 
     case: Case
@@ -96,7 +96,7 @@ class Revised:
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome of the final text.
+        """Whether anything in the final text is flagged or could not be judged, as an `Outcome`.
 
         If the final text was not judged, this is the outcome of the original response.
         """
@@ -112,7 +112,7 @@ class Progress:
     Attributes:
         case: The case as given.
         before: The judgement of the original response.
-        thresholds: The lowest scores that make a statement count as unsupported, by level.
+        thresholds: The scores from which the response, its spans and omissions are flagged.
         current: The case with the current text as its response.
         judgement: The judgement of the current text. None if the text was not judged.
         edits: All edits that were kept, with positions in the original response.
@@ -134,7 +134,8 @@ class Progress:
     def task(self) -> RevisionTask | None:
         """Make the next task for the reviser: the current text with its supported and unsupported statements.
 
-        If nothing is unsupported, or the text could not be judged, set `reason` and return None.
+        Return None if the revision has ended. It ends here, with a `reason`, if nothing in the text is unsupported, or
+        if the text could not be judged.
         """
         if self.reason or self.judgement is None:
             return None
@@ -194,15 +195,18 @@ def revise(
 ) -> list[Revised]:
     """Revise the statements that a detector finds unsupported, and return one result for each case.
 
-    In each round, the reviser and the detector are called once for all cases together. A case is finished after the
-    first attempt that is not kept.
+    In each round, the reviser proposes edits, the detector judges the edited texts, and an edited text is kept only if
+    it is better than the text before (`accept`). If the reviser only marks statements, its text is kept without a
+    judgement. Both are called once per round for all cases together. A case is finished when nothing in it is
+    unsupported, or after the first attempt that is not kept.
 
     Args:
         cases: The cases whose responses to revise.
         detector: The detector that judges each text before and after its revision.
         reviser: The object that proposes edits.
-        threshold: The score in [0, 1] from which a statement counts as unsupported, as one number for all levels or as
-            a dict by level. Default: the detector's own thresholds, or 0.5.
+        threshold: The score in [0, 1] from which a statement counts as unsupported. Pass one number, or a dict with
+            numbers for "response", "span", "coverage" or "source" (as for `check`). Default: the detector's own
+            thresholds, or 0.5.
         rounds: How many attempts to make per case at most, from 1 to 10.
 
     Raises:

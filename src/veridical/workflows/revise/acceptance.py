@@ -202,8 +202,9 @@ def _numbers(value: str) -> set[str]:
 def shares_left_out(case: Case, judgement: Judgement, thresholds: Thresholds) -> dict[str, float]:
     """Compute how much of each source the response omits, as the proportion of the source's content words.
 
-    The result maps the ids of the sources with a flagged omission to proportions in [0, 1]. A content word counts as
-    omitted if it lies in a flagged omission.
+    A content word counts as omitted if it lies in a flagged omission, which is a passage of the source whose omission
+    score reaches its threshold. The result maps source ids to proportions in [0, 1]. It lacks the sources without a
+    flagged omission.
     """
     by_source: dict[str, list[Span]] = {}
     for omission in omitted(judgement, decide(case, judgement, thresholds)):
@@ -220,8 +221,8 @@ def shares_left_out(case: Case, judgement: Judgement, thresholds: Thresholds) ->
 def left_out(case: Case, judgement: Judgement, thresholds: Thresholds) -> list[Source]:
     """Find the sources that the response should cover (`must_cover`) but omits.
 
-    A source counts as omitted if the proportion of its content words in flagged omissions reaches the coverage
-    threshold (`shares_left_out`).
+    A source counts as omitted if the proportion of its content words that lie in passages flagged as omitted
+    (`shares_left_out`) reaches the coverage threshold.
     """
     shares = shares_left_out(case, judgement, thresholds)
     least = max(thresholds.coverage, _ROUNDING)

@@ -63,7 +63,8 @@ class Factored:
             Default: the detector's reasons against a claim serve as its critique, and `model` writes a critique if
             there are no reasons.
         undo_unprompted: If true, edits of the model outside the criticised sentences are undone.
-        suggest: If true, `model` gets the critic's rewording of each claim, too. In A.3.2, it gets only the critiques.
+        suggest: If true, `model` gets the critic's rewording of each claim, too. In the paper (A.3.2), it gets only the
+            critiques.
     """
 
     rewrites = True
@@ -78,7 +79,10 @@ class Factored:
         self.name = f"factored:{model.name}" + (f"+{critic.name}" if critic else "")
 
     def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
-        """Return one draft for each task. The first call asks for all critiques, and the second for all revisions."""
+        """Propose edits, and return them as one draft for each task, in the same order.
+
+        All tasks are sent to the chat models together, first for critiques and then for corrected texts.
+        """
         critiques, usages = self._critiques(tasks)
         feedback = []
         for task_critiques in critiques:
@@ -145,7 +149,10 @@ class SelfCorrection:
         self.name = f"self:{model.name}"
 
     def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
-        """Return one draft for each task. The first call asks for all critiques, and the second for all revisions."""
+        """Propose edits, and return them as one draft for each task, in the same order.
+
+        All tasks are sent to the chat model together, first for critiques and then for corrected texts.
+        """
         prompts = prompt("revise_document"), prompt("revise_feedback")
         requests = [
             Request(
@@ -243,7 +250,12 @@ _CODE = re.compile(r"\A(`{3,})\w*\n(.*)\n\1\Z", re.DOTALL)
 def corrected_text(before: str, reply: Reply) -> str | None:
     r"""Extract the text after "Corrected text:" from a model's reply, with the surrounding white space of `before`.
 
-    Return None if the reply has no such text or was cut off, or if the text repeats fences or instructions of a prompt.
+    Return None if the reply has no such text or was cut off. Return None, too, if the text repeats instructions of the
+    prompt, or lines that enclose a text in the prompt.
+
+    Args:
+        before: The text before the correction.
+        reply: The reply of the chat model.
 
     >>> corrected_text("It is red.\n", Reply("Sure.\nCorrected text:\nIt is blue."))
     'It is blue.\n'

@@ -14,7 +14,7 @@ REVISERS = ("factored", "self", "delete", "flag")
 
 
 def make_reviser(name: str | None, connection: Connection | None, *, critic: str | None = None) -> Reviser:
-    """Make the reviser called `name`.
+    """Make the reviser called `name`, which proposes edits of unsupported statements.
 
     Args:
         name: A name in `REVISERS`. Default: "factored" if the connection has a model, and "delete" otherwise.

@@ -34,7 +34,7 @@ class RevisionTask:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The output of a reviser for one task.
+    """The edits that a reviser proposes for one task, or the reason why it proposes none.
 
     Attributes:
         edits: The proposed edits, with positions in the response of the task.
@@ -63,7 +63,7 @@ class Reviser(Protocol):
     rewrites: bool
 
     def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
-        """Propose edits. Return one draft per task, in the same order."""
+        """Propose edits, and return them as one draft for each task, in the same order."""
         ...
 
 
@@ -79,7 +79,7 @@ class Delete:
     rewrites = True
 
     def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
-        """Return one draft per task, without any model."""
+        """Propose corrections and deletions, and return them as one draft for each task, in the same order."""
         return [self._draft(task) for task in tasks]
 
     def _draft(self, task: RevisionTask) -> Draft:
@@ -138,7 +138,7 @@ class Flag:
         self.mark = mark
 
     def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
-        """Return one draft per task, without any model."""
+        """Propose to insert `mark` after unsupported sentences, and return one draft for each task, in order."""
         drafts = []
         for task in tasks:
             by_end: dict[int, list[str]] = {}

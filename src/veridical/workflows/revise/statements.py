@@ -24,8 +24,8 @@ class Statement:
         span: The characters of the response that make the statement.
         text: The claim in its own words, or the sentence.
         score: The hallucination score in [0, 1], where 1 means hallucinated.
-        unsupported: True if the statement or some words in it are flagged (`records.decide`).
-        reasons: The reasons that verdicts give against the statement.
+        unsupported: True if the statement or some words in it are flagged, because a score reaches its threshold.
+        reasons: The reasons that the detector gives against the statement.
         corrections: The spans to replace, each with its new text ("" deletes the span). Together they correct all
             flagged parts of the statement. Empty if a flagged part has no correction.
     """
@@ -46,11 +46,11 @@ class Statement:
 def statements_of(case: Case, judgement: Judgement, thresholds: Thresholds | None = None) -> list[Statement]:
     """List the statements of a judged response, in order. Several claims may have the same span.
 
-    If verdicts have claims, each claim is a statement. If no verdict has a claim, each sentence is a statement. A
-    verdict without a claim (on words, or on a citation) is added to the sentences that it overlaps. If there are no
-    verdicts at all, the whole response is a single statement.
+    A verdict is the detector's score of a span. If verdicts have claims, each claim is a statement. If no verdict has a
+    claim, each sentence is a statement. A verdict without a claim (on words, or on a citation) is added to the
+    sentences that it overlaps. If there are no verdicts at all, the whole response is a single statement.
 
-    A statement is omitted if a part of it was not judged, unless its score is above 0.
+    A statement is not listed if a part of it was not judged, unless its score is above 0.
 
     >>> case = Case("1", "It rains. It is 9 m tall.")
     >>> [(s.text, s.score) for s in statements_of(case, Judgement("1", "x", verdicts=(Verdict(Span(16, 17), 1.0),)))]
