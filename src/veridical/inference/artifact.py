@@ -78,7 +78,9 @@ class Artifact:
 
 
 def read_folder(folder: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Load the JSON object in `detector.json` and the tensors in `weights.safetensors` from the folder of a detector.
+    """Load a detector's folder: the JSON object in `detector.json`, and the tensors of `weights.safetensors` by name.
+
+    `kind` is the type of detector that is expected, such as "tokens".
 
     Raises:
         DataError: The folder contains no detector, or its detector is damaged, not of this `kind`, or of another format
@@ -114,7 +116,7 @@ def read_base(value: Any, path: Path) -> Base:
 
 
 def load_artifact(folder: str | Path, kind: str) -> Artifact:
-    """Load an artifact (a saved detector) from its folder. Its kind must be `kind`.
+    """Load an artifact (a saved detector) from its folder. Its type must be `kind`, such as "tokens".
 
     Raises:
         DataError: The folder contains no detector, or its detector is damaged, of another kind, or of another format
@@ -133,7 +135,7 @@ def load_artifact(folder: str | Path, kind: str) -> Artifact:
 
 
 def description(folder: str | Path, kind: str) -> dict[str, Any]:
-    """Load the `detector.json` of a detector's folder as a dictionary, and check its kind and format version.
+    """Load the `detector.json` of a detector's folder, and check the type of detector and the format version.
 
     Raises:
         DataError: The file is missing, does not describe a detector of this `kind`, or has another format version.
@@ -156,7 +158,7 @@ def description(folder: str | Path, kind: str) -> dict[str, Any]:
 
 
 def described_kind(folder: str | Path) -> str | None:
-    """Return the kind of the detector in a folder, such as "tokens".
+    """Return the type of the detector in a folder, such as "tokens" or "summac".
 
     The result is None if the folder contains no `detector.json`, and "" if this file cannot be parsed or names no kind.
     """

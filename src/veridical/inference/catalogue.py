@@ -18,12 +18,12 @@ _NON_COMMERCIAL = re.compile(r"(?<![a-z])(nc|non-?commercial)(?![a-z])", re.IGNO
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A repository of the hub from which files of a checkpoint are downloaded.
+    """A repository on the Hugging Face hub from which files of a checkpoint are downloaded.
 
     Attributes:
         repository: The name of the repository, "owner/model".
         revision: The commit. Default: the newest commit at the first download.
-        sha256: The expected SHA-256 hashes of files, by path. Files that are missing here are not compared.
+        sha256: The expected SHA-256 hashes of files, by path. A file that is missing here may have any hash.
     """
 
     repository: str
@@ -44,8 +44,8 @@ class Checkpoint:
         onnx: If true, its publisher offers an ONNX file, which runs without torch.
         figures: The publisher's results, as text. "" if the list does not repeat them.
         source: Where the results are published.
-        inside: Another repository from which the checkpoint needs files, such as a tokenizer. The files with a hash in
-            `Part.sha256` are downloaded to a subfolder.
+        inside: A second repository from which the checkpoint needs files, such as a tokenizer. Those of its files that
+            have a hash in `Part.sha256` are downloaded to a subfolder.
     """
 
     part: Part
@@ -72,7 +72,7 @@ class Checkpoint:
 
 @cache
 def catalogue() -> dict[str, Checkpoint]:
-    """Return the recommended checkpoints by name."""
+    """Return the checkpoints that `veridical models list` shows, by their names in this list."""
     entries = read_object(Path(__file__).with_name("catalogue.json"))
     return {
         name: Checkpoint(
@@ -91,7 +91,7 @@ def catalogue() -> dict[str, Checkpoint]:
 
 
 def repository_of(name: str) -> str:
-    """Return the hub repository of a model that is named in the catalogue. Any other name is returned unchanged.
+    """Return the hub repository ("owner/model") of a model in the catalogue. Return any other name unchanged.
 
     >>> repository_of("hhem-2.1-open"), repository_of("owner/model")
     ('vectara/hallucination_evaluation_model', 'owner/model')
@@ -100,7 +100,7 @@ def repository_of(name: str) -> str:
 
 
 def forbids_commerce(licence: str | None) -> bool:
-    """Check whether the name of a licence says that it forbids commercial use.
+    """Check whether the name of a licence says that the licence forbids commercial use. None does not say so.
 
     >>> [forbids_commerce(name) for name in ("cc-by-nc-4.0", "CC BY-NC-SA 4.0", "apache-2.0", None)]
     [True, True, False, False]

@@ -106,7 +106,7 @@ def architectures_of(config: Mapping[str, Any]) -> str:
 
 
 def parse_config(folder: Path) -> dict[str, Any]:
-    """Load the `config.json` of a folder, without the checks of `read_config`.
+    """Load the `config.json` of a folder, without checking whether the model can be used (unlike `read_config`).
 
     Raises:
         DataError: The file is missing, or is not a JSON object.
@@ -142,7 +142,7 @@ def role_of(name: str) -> Role | None:
 def label_names(config: Mapping[str, Any]) -> list[str]:
     """Return the labels of a classifier's classes, in the order of its logits, such as "entailment" and "neutral".
 
-    If its configuration has no labels, they are LABEL_0, LABEL_1, and so on.
+    They come from its `config.json`. If this has no labels, they are LABEL_0, LABEL_1, and so on.
     """
     named = config.get("id2label")
     if isinstance(named, Mapping) and named and all(str(key).isdecimal() for key in named):

@@ -33,7 +33,8 @@ class FastTokenizer:
     off.
 
     Args:
-        folder: A folder with `tokenizer.json`. It also needs `tokenizer_config.json` if special tokens have a role.
+        folder: A folder with `tokenizer.json`. If special tokens have a role, such as padding, it also needs
+            `tokenizer_config.json`.
 
     Attributes:
         model_max_length: The maximum number of tokens in an input of the model. About 10^30 if the folder states no
@@ -91,7 +92,7 @@ class FastTokenizer:
 
     @cached_property
     def added_tokens_decoder(self) -> dict[int, Any]:
-        """The added tokens by id. Each of them has an attribute `special`."""
+        """The tokens that were added to the vocabulary, by id. `special` of a token says if it is a special token."""
         return dict(self._backend.get_added_tokens_decoder())
 
     def __call__(
@@ -144,7 +145,11 @@ class FastTokenizer:
         return {name: values[0] for name, values in columns.items()} if one else columns
 
     def apply_chat_template(self, turns: list[dict[str, str]], **options: Any) -> Any:
-        """Render a conversation with the folder's chat template, for which transformers is needed.
+        """Render a conversation as one text with the folder's chat template, for which transformers is needed.
+
+        Args:
+            turns: The messages, each with its "role" and "content".
+            options: Passed to the method of the same name of the transformers tokenizer.
 
         Raises:
             MissingExtraError: transformers is not installed.
@@ -167,7 +172,7 @@ class FastTokenizer:
 
 
 def plain_backend(document: str) -> Tokenizer:
-    """Build a tokenizer from a JSON document, and switch off any truncation or padding that was saved in it."""
+    """Build a tokenizer from the content of a `tokenizer.json`, with truncation and padding switched off."""
     from tokenizers import Tokenizer
 
     backend = Tokenizer.from_str(document)

@@ -32,7 +32,10 @@ _SPARE = 50_000_000  # bytes of the disk that stay free
 
 
 def models_folder() -> Path:
-    """Return the folder of downloaded models: `$VERIDICAL_HOME/models`, or else the system's folder for data."""
+    """Return the folder of downloaded models.
+
+    This is `$VERIDICAL_HOME/models`, or `veridical/models` in the user's folder for data if the variable is not set.
+    """
     home = os.environ.get("VERIDICAL_HOME")
     if home:
         return expanded(home) / "models"
@@ -69,7 +72,7 @@ class Fetched:
 
     @property
     def name(self) -> str:
-        """The model's name in the catalogue, or else the name of its repository."""
+        """The model's name in `veridical models list`, or the name of its repository if it is not listed there."""
         names = [name for name, entry in catalogue().items() if entry.part.repository == self.repository]
         return names[0] if names else self.repository
 
@@ -91,7 +94,10 @@ def fetched() -> Iterator[Fetched]:
 
 
 def find_fetched(name: str) -> Fetched | None:
-    """Return the downloaded model for a catalogue name or a repository ("owner/model"), or None if it is missing."""
+    """Find a downloaded model by its name in `veridical models list` or by its repository ("owner/model").
+
+    Return None if it was not downloaded.
+    """
     path = _folder(repository_of(name)) / RECORD
     return _read(path) if path.is_file() else None
 
@@ -111,7 +117,7 @@ def _read(path: Path) -> Fetched:
 
 
 def remove(name: str) -> list[Path]:
-    """Delete a downloaded model and the files of its interrupted downloads, and return the deleted folders.
+    """Delete a downloaded model and the files of its interrupted downloads, and return the paths of deleted folders.
 
     Raises:
         UnknownNameError: No model of this name was downloaded.
@@ -240,10 +246,12 @@ def _pinned(file: HubFile, known: Mapping[str, str], repository: str) -> HubFile
 
 
 def fetch(plan: Plan, *, hub: Hub, progress: Callable[[int, int], None] = lambda done, total: None) -> Fetched:
-    """Download a model to its folder. If an earlier call was interrupted, continue where it stopped.
+    """Download a model to its folder, and return the record of what was downloaded.
+
+    If an earlier call was interrupted, the download continues where it stopped.
 
     Args:
-        plan: The files to download.
+        plan: The files to download, as chosen by the function `plan`.
         hub: The hub to download from.
         progress: A function that receives the number of bytes downloaded so far, and their total.
 

@@ -115,8 +115,14 @@ class PairHead:
     def unit_logits(self, states: States, units: Sequence[tuple[int, int]], features: States | None) -> States:
         """Compute the log-odds that each unit (word or token) is hallucinated.
 
-        `units` are token ranges, as in `pool`. *Shape:* `states` is (tokens, width), `features` is (units, features),
-        and the result is (units,).
+        Args:
+            states: The hidden states of the response's tokens. *Shape:* (tokens, width)
+            units: The token range of each unit: its first token, and the token after its last.
+            features: The additional features of each unit. None if the heads take no features. *Shape:* (units,
+                features)
+
+        Returns:
+            The log-odds. *Shape:* (units,)
         """
         x = pool(states if self.transform is None else self.transform(states), units, self.settings.pooling)
         if self.settings.features:
@@ -136,7 +142,8 @@ class PairHead:
         Args:
             whole: The state that represents the response (`pair_runner.States.whole`). *Shape:* (width,)
             tokens: The states of the response's tokens. *Shape:* (tokens, width)
-            features: The features of its units, averaged. None if the heads take no features. *Shape:* (features,)
+            features: The mean of the features of the response's units. None if the heads take no features. *Shape:*
+                (features,)
         """
         parts = [whole, *([tokens.mean(0)] if self.settings.whole == "both" else [])]
         x = np.concatenate([*parts, *([features] if self.settings.features and features is not None else [])])
@@ -201,9 +208,9 @@ class LinearClassifier:
         return values
 
     def contributions(self, rows: Floats) -> Floats:
-        """Compute the summand of each feature in the decision value of each row (`decide`), to explain the decision.
+        """Compute how much each feature adds to the decision value of each row (`decide`), to explain the decision.
 
-        The result has the shape of `rows`, (n, features).
+        The result has the shape of `rows`, (n, features). The intercept is not part of it.
         """
         parts: Floats = self.standardise(rows) * self.weights
         return parts
@@ -211,7 +218,7 @@ class LinearClassifier:
     def decide(self, rows: Floats) -> Floats:
         """Compute the decision value of each row of features, which is above 0 for hallucinated. *Shape:* (rows,)
 
-        Its unit is that of the loss in training, for example log-odds for the logistic loss.
+        What the value measures depends on the loss in training. With the logistic loss, it is in log-odds.
         """
         distance: Floats = self.standardise(rows) @ self.weights + self.intercept[0]
         return distance

@@ -36,7 +36,8 @@ _NO_NETWORK = (
 class HubFile:
     """A file of a repository on the hub, with its size in bytes and its hash.
 
-    For a large file (LFS), `sha256` is its SHA-256 hash. For any other file, `blob` is its Git hash.
+    For a large file (Git LFS), the hub lists the SHA-256 hash, `sha256`. For any other file, it lists the Git hash,
+    `blob`. The other field is None.
     """
 
     path: str

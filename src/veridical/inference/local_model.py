@@ -78,7 +78,7 @@ class LocalModel:
 
     @property
     def padding_token(self) -> int:
-        """The id of the token that pads short rows of a batch: the padding token, the end token, or else 0."""
+        """The id of the token that fills up short rows of a batch: the padding token, or the end token, or else 0."""
         ids = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id)
         return next((int(token) for token in ids if token is not None), 0)
 
@@ -94,7 +94,7 @@ class LocalModel:
 
 
 def require_models(what: str = "a local language model") -> None:
-    """Check that torch and transformers are installed. `what` names the feature that needs them.
+    """Check that torch and transformers are installed. `what` names the feature that needs them, for the message.
 
     Raises:
         MissingExtraError: One of them is not installed.
@@ -136,7 +136,10 @@ def reads_any_length(config: Any) -> bool:
 
 
 def kind_of(config: Any) -> Kind:
-    """Infer the kind of a model from its transformers configuration: "causal", "encoder" or "seq2seq"."""
+    """Infer the kind of a model from its transformers configuration.
+
+    The kind is "causal" (a decoder), "encoder" or "seq2seq" (an encoder-decoder).
+    """
     from transformers.models.auto import modeling_auto
 
     if getattr(config, "is_encoder_decoder", False):

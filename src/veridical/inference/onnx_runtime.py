@@ -69,16 +69,16 @@ class OnnxExport:
 
 
 def description_file(folder: Path, precision: str) -> Path:
-    """Return the path of the JSON file that describes the ONNX file in `folder` (`OnnxExport`)."""
+    """Return the path of the JSON file that describes the ONNX file of a `precision` in `folder` (see `OnnxExport`)."""
     return folder / f"{FILES[precision]}.json"
 
 
 class OnnxEngine:
     """An engine (`pair_runner.Engine`) that computes hidden states with ONNX Runtime, without torch.
 
-    Each batch is a single row (`alone`), with windows of only one case. Nothing is padded, and no case changes the
-    scores of another. In int8, cases in the same batch would affect each other, because the rounding of numbers to 255
-    steps depends on the whole batch.
+    Each batch is a single row (`alone`), with windows (input sequences) of only one case. Nothing is padded, and no
+    case changes the scores of another case. In int8, cases in the same batch would affect each other, because the
+    rounding of numbers to 255 steps depends on the whole batch.
 
     Args:
         model: The tokenizer and the configuration of the model.
@@ -98,7 +98,13 @@ class OnnxEngine:
         self._keeps = KEPT in ranks
 
     def states(self, batch: Batch) -> Floats:
-        """Compute the hidden states of the tokens in `Batch.wanted`, *shape* (wanted tokens, width)."""
+        """Compute the hidden states of the tokens in `Batch.wanted`, *shape* (wanted tokens, width).
+
+        For a classifier, compute the logits of the only row, *shape* (1, classes).
+
+        Raises:
+            InputError: The ONNX file takes other inputs, or ONNX Runtime fails.
+        """
         inputs = inputs_of(self.model, batch)
         if "attention_mask" not in self._names:
             del inputs["attention_mask"]  # a row by itself has no padding
@@ -140,7 +146,7 @@ def open_session(data: bytes | str) -> Any:
 
 
 def threads() -> int:
-    """Return how many processors this process may use. Set OMP_NUM_THREADS to use another number."""
+    """Return the number of threads for a run: $OMP_NUM_THREADS if it is set, or all processors of this process."""
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     if wanted.isdecimal() and int(wanted) > 0:
         return int(wanted)
@@ -150,9 +156,9 @@ def threads() -> int:
 
 
 def parts_of(folder: str | Path, precision: str) -> list[Path]:
-    """Return the paths of the ONNX file in a folder: one path, or several in order if `split` has split the file.
+    """Return the paths of the ONNX file in a folder: one path, or several if `split` has split the file.
 
-    If there is no file, the list is empty.
+    Several paths are in the order of the parts. If there is no file, the list is empty.
     """
     path = Path(folder) / FILES[precision]
     if path.is_file():
@@ -175,7 +181,7 @@ def split(folder: str | Path, precision: str, most: int = 45_000_000) -> list[Pa
 
 
 def described(folder: str | Path, precision: str) -> OnnxExport:
-    """Load the description of the ONNX file in a folder, from the JSON file beside it.
+    """Load the description of the ONNX file of a `precision` in a folder, from the JSON file beside it.
 
     Raises:
         DataError: The description or the file is missing or damaged.

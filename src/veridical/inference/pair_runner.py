@@ -71,7 +71,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class States:
-    """The hidden states of one window, float32.
+    """The hidden states of one window (an input sequence of the model), float32.
 
     For a classifier, `whole` has its logits, and `response` is empty.
 
@@ -86,7 +86,7 @@ class States:
 
 
 class Engine(Protocol):
-    """Computes the hidden states of batches. `PairRunner` calls it.
+    """Runs a model on batches and returns hidden states, with torch or ONNX Runtime. `PairRunner` calls it.
 
     Attributes:
         model: The backbone. For an ONNX file, only its tokenizer and configuration.
@@ -156,7 +156,7 @@ class PairRunner:
         self.by_case = self.shares_prompts and engine.alone
 
     def run(self, windows: Sequence[Window]) -> list[States]:
-        """Compute the hidden states of each window, in the order of `windows`.
+        """Compute the hidden states of each window, or the logits of a classifier, in the order of `windows`.
 
         Raises:
             InputError: Some states are not finite.
@@ -241,9 +241,9 @@ class PairRunner:
         return batches
 
     def lay(self, rows: Sequence[Sequence[Window]]) -> Batch:
-        """Build the padded arrays of a batch from its rows, each of which is a list of windows with the same prompt.
+        """Build the padded arrays of a batch from its rows. Each row is a list of windows with the same prompt.
 
-        In each row, the prompt comes first and is followed by the rest of each window.
+        A row begins with the prompt, which is followed by the rest of each of its windows.
         """
         width = max(row_length(row) for row in rows)
         ids = np.full((len(rows), width), self.model.padding_token, dtype=np.int64)

@@ -55,7 +55,8 @@ class PairSettings:
             as many windows as needed to cover all sources, which overlap by a sentence.
         sources: If false, the sources are not shown to the model, which then sees only response, question and history.
         segments: If true, prompt and response get different segment ids, if the model has any.
-        by_sentence: If true, each sentence of the response gets a window of its own, with its own evidence.
+        by_sentence: If true, each sentence of the response gets a window of its own, with source sentences chosen for
+            it.
     """
 
     template: str = "bare"
@@ -95,7 +96,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class PairForm:
-    """The special tokens with which a model joins two texts into one input sequence.
+    """The special tokens with which a model joins two texts, prompt and response, into one input sequence.
 
     Attributes:
         before: The ids of the special tokens before the first text, such as [CLS].
@@ -111,7 +112,7 @@ class PairForm:
 
     @classmethod
     def of(cls, model: LocalModel) -> PairForm:
-        """Infer the special tokens from the model's tokenizer.
+        """Infer these special tokens from the model's tokenizer.
 
         If the tokenizer adds no separator between two texts, the tokens of a blank line are used.
         """
@@ -130,7 +131,7 @@ class PairForm:
 
     @property
     def size(self) -> int:
-        """The number of special tokens."""
+        """The number of special tokens in an input sequence."""
         return len(self.before) + len(self.between) + len(self.after)
 
     def window(self, first: Ids, second: Ids, offset: int = 0, case: int = 0) -> Window:
@@ -147,11 +148,12 @@ class PairForm:
 
 @dataclass(frozen=True, slots=True)
 class PairEncoding:
-    """A case that is encoded for a model.
+    """A case as input sequences (windows) of a model.
 
     Attributes:
         windows: The input sequences of the model. Several if the response or the sources are too long for one.
-        spans: The span of characters in the response of each of its tokens. None for a token without characters.
+        spans: For each token of the response, the span of its characters in the response. None for a token without
+            characters.
         notes: Remarks for the user, for example that the response was split.
     """
 
@@ -205,8 +207,8 @@ class PairEncoder:
     ) -> list[PairEncoding | CannotJudgeError]:
         """Encode each case as windows, or return the error that says why it cannot be encoded.
 
-        A response that is too long for the model is split into pieces with a window each. The pieces end with a
-        sentence if possible. The evidence of a window is the source sentences in it.
+        A response that is too long for the model is split into pieces with a window each. If possible, a piece ends
+        where a sentence ends. The source sentences in a window are called its evidence.
 
         Args:
             cases: The cases to encode.

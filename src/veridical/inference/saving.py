@@ -39,7 +39,11 @@ def save_record(record: Any, folder: str | Path) -> Path:
 
 
 def make_folder(folder: str | Path) -> Path:
-    """Create `folder` if it is missing, and return it. Raises `OutputError` if that fails."""
+    """Create `folder` if it is missing, and return its path.
+
+    Raises:
+        OutputError: The folder cannot be created.
+    """
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ class SentenceEncoder:
 
     @cached_property
     def runner(self) -> PairRunner:
-        """The `PairRunner` that runs the encoder. It is loaded when it is first needed."""
+        """The object that runs the encoder on input sequences. It is loaded when it is first needed."""
         return self._load()
 
     def windows(self, texts: Sequence[str]) -> list[Window]:
@@ -60,9 +60,9 @@ class SentenceEncoder:
         return self._known.get(tuple(texts), len(texts), lambda: self._embedded(texts))
 
     def most_similar(self, text: str, others: Sequence[str]) -> int:
-        """Return the index in `others` of the text whose embedding has the highest cosine similarity to that of `text`.
+        """Return the index in `others` of the text that is most similar to `text` in meaning.
 
-        The texts may be in different languages.
+        Two texts are compared by the cosine similarity of their embeddings. They may be in different languages.
 
         Raises:
             ValueError: `others` is empty.

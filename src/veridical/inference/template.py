@@ -143,8 +143,8 @@ class Rendered:
         notes: Remarks for the user, for example about sources that could not be located.
         markup: How special tokens that are written in the text, such as "</s>", are tokenised. If true, they become the
             special tokens. If false, they are plain characters.
-        literal: The spans in which they are plain characters even if `markup` is true: the sources or the chat message,
-            and the response.
+        literal: The spans in which special tokens are tokenised as plain characters even if `markup` is true: the
+            sources or the chat message, and the response.
     """
 
     text: str
@@ -156,7 +156,7 @@ class Rendered:
 
 
 def get_template(name: str) -> Template:
-    """Return the template called `name`.
+    """Return the prompt template called `name`, such as "qa" or "chat".
 
     Raises:
         UnknownNameError: There is no such template.
@@ -178,8 +178,8 @@ def render(
         pieces: The parts of sources to show, in order, each as (source id, span). Default: all sources in full.
 
     The template "raw" uses `case.prompt`, and removes from it the parts of sources that are not in `pieces`. Each
-    source is located at its first verbatim match that no other source has taken. `Rendered.notes` name the sources
-    without a match.
+    source is located where its text first occurs in the prompt and no other source was located. `Rendered.notes` name
+    the sources that do not occur in it.
 
     Raises:
         InputError: The template is "chat", and the tokenizer has no chat template.

@@ -50,8 +50,8 @@ def special_tokens(model: LocalModel) -> SpecialTokens:
     adds none before the text, the begin-of-text token is used, if there is one.
 
     In an encoder-decoder, the input of the decoder begins with its start token. If the configuration forces a first
-    token (`forced_bos_token_id`, such as a language token), this token follows. Otherwise, the tokens follow that the
-    tokenizer puts before a text.
+    token (`forced_bos_token_id`, such as a language token), this token comes next. Otherwise, the tokens that the
+    tokenizer puts before a text come next.
     """
 
     def token_id(name: str) -> int | None:
@@ -83,9 +83,10 @@ def tokenize(tokenizer: Any, text: str, *, markup: bool = False, literal: Sequen
     Args:
         tokenizer: A fast tokenizer.
         text: The text to tokenise.
-        markup: If true, "</s>" in the text becomes the special token. If false, it is tokenised as four characters.
-        literal: The spans of the text in which "</s>" is tokenised as four characters even if `markup` is true. They
-            must be sorted and not overlap.
+        markup: If true, a special token that is written in the text, such as "</s>", becomes the special token. If
+            false, it is tokenised as plain characters.
+        literal: The spans of the text in which special tokens are tokenised as plain characters even if `markup` is
+            true. They must be sorted and not overlap.
     """
     (tokens,) = _tokenised(tokenizer, [text], markup)
     if not markup or not literal:
@@ -109,7 +110,10 @@ def tokenize(tokenizer: Any, text: str, *, markup: bool = False, literal: Sequen
 
 
 def tokenize_texts(tokenizer: Any, texts: Sequence[str]) -> list[Tokens]:
-    """Tokenise each text as `tokenize` does. Many texts are tokenised on all cores at once."""
+    """Tokenise each text without special tokens around it. Many texts are tokenised on all cores at once.
+
+    Special tokens that are written in a text, such as "</s>", are tokenised as plain characters.
+    """
     return _tokenised(tokenizer, texts, markup=False) if texts else []
 
 
@@ -128,7 +132,7 @@ def _tokenised(tokenizer: Any, texts: Sequence[str], markup: bool) -> list[Token
 
 
 def response_spans(response: str, offsets: Sequence[tuple[int, int]]) -> tuple[Span | None, ...]:
-    """Return the span of characters in the response that each of its tokens covers.
+    """Return, for each token of a response, the span of its characters in the response.
 
     A token without characters gets None. If several tokens share a character (such as an emoji that is split into
     bytes), each of them gets the span of this character. A character that the tokenizer drops is added to the token
@@ -202,8 +206,9 @@ def tokens_of_units(spans: Sequence[Span | None], units: Sequence[Span]) -> list
 def token_ranges(spans: Sequence[Span | None], units: Sequence[Span]) -> list[tuple[int, int]]:
     """Return the token range of each unit of a text (such as a word): its first token, and the token after its last.
 
-    `spans` are the characters of each token, or None for a token without characters. Such tokens in the middle of a
-    unit are included. For a unit without tokens, the result is (0, 0).
+    `spans` are the characters of each token, or None for a token without characters, and `units` are the characters of
+    each unit. Tokens without characters in the middle of a unit are included. A unit without tokens has the range
+    (0, 0).
 
     >>> token_ranges([Span(0, 2), None, Span(2, 4), Span(5, 6)], [Span(0, 4), Span(4, 5), Span(5, 6)])
     [(0, 3), (0, 0), (3, 4)]
@@ -214,7 +219,7 @@ def token_ranges(spans: Sequence[Span | None], units: Sequence[Span]) -> list[tu
 
 
 def joined_tokens(spans: Iterable[Span | None]) -> list[Span]:
-    """Sort the spans of tokens, drop None, and merge those that share a character, as the bytes of one emoji do.
+    """Sort the spans of tokens, drop None, and merge spans that share a character, as the bytes of one emoji do.
 
     >>> joined_tokens([Span(0, 2), Span(2, 3), None, Span(2, 5)])
     [Span(start=0, end=2), Span(start=2, end=5)]

@@ -22,7 +22,7 @@ class Asking:
 
     Some models reason before they answer. If a reply was cut off at `max_tokens` before its answer began, the request
     is sent once more with a limit of 4,096 tokens (`ROOM`), unless the user has set `max_tokens`. The usage of the
-    outcome includes both calls.
+    second reply includes both calls.
 
     Args:
         model: The chat model to ask.
@@ -40,12 +40,18 @@ class Asking:
         return getattr(self.__dict__["model"], name)
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the model's own fingerprint, with the `max_tokens` and `temperature` that the user has set."""
+        """Return what identifies the model for the reply cache, as JSON.
+
+        This is the wrapped model's own fingerprint, with the `max_tokens` and `temperature` that the user has set.
+        """
         limits = {"max_tokens": self.max_tokens, "temperature": self.temperature}
         return model_fingerprint(self.model) | {name: value for name, value in limits.items() if value is not None}
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """Answer each request with one reply or failure, in order."""
+        """Answer each request with one reply or failure, in order.
+
+        A request whose reply was cut off before its answer began is sent a second time.
+        """
         wanted = [
             replace(
                 request,

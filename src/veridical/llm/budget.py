@@ -15,10 +15,10 @@ Prices = tuple[float, float]  # money per million prompt tokens and per million 
 
 
 def most_tokens(request: Request) -> tuple[int, int]:
-    """Return an upper bound for the prompt tokens of a request, and one for its completion tokens.
+    """Return the highest numbers of prompt tokens and of completion tokens that a request can use.
 
-    The bound for the prompt is its size in bytes plus room for the chat template, because a token has at least one byte
-    of UTF-8.
+    For the prompt, this is its size in bytes plus room for the chat template, because a token has at least one byte of
+    UTF-8.
 
     >>> from veridical.llm.protocol import Message
     >>> most_tokens(Request((Message("user", "é"),), max_tokens=5))
@@ -35,7 +35,7 @@ class Budget:
     true cost is known, so spending never exceeds `max_cost`.
 
     * If only the reservations of running requests stand in the way, a new request waits for their true cost.
-    * If the remaining money is less than the request can cost even without them, or no calls are left, it is refused.
+    * If the money would not be enough even without these reservations, or no calls are left, the request is refused.
 
     Args:
         prices: The price per million prompt tokens, and per million completion tokens.
@@ -67,7 +67,7 @@ class Budget:
         self._changed = threading.Condition()
 
     def cost_of(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """Return what these tokens cost, or None if there are no prices."""
+        """Return the price of a call with these numbers of tokens, or None if there are no prices."""
         if self.prices is None:
             return None
         return (prompt_tokens * self.prices[0] + completion_tokens * self.prices[1]) / 1e6
@@ -75,8 +75,8 @@ class Budget:
     def reserve(self, request: Request) -> float | None:
         """Reserve the highest possible cost of a request before it is sent, and return this amount for `settle`.
 
-        If other requests have reserved too much, wait for their true cost. Return None if the budget does not allow the
-        request.
+        If the amount fits only once running requests turn out cheaper than reserved, wait until they are settled.
+        Return None if it does not fit even then, or if no calls are left. The request must then not be sent.
         """
         most = self.cost_of(*most_tokens(request)) or 0.0
         with self._changed:

@@ -96,7 +96,7 @@ class Cached:
     already sent the same request, this thread waits for its reply.
 
     Raises:
-        InputError: The file is not such a cache, or is damaged.
+        InputError: The file is not a reply cache, or is damaged.
         OutputError: The file cannot be written.
     """
 
@@ -109,11 +109,14 @@ class Cached:
         return f"Cached({self.model!r}, {str(self.path)!r})"
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the fingerprint of the wrapped model, because the cache does not change its replies."""
+        """Return what identifies the wrapped model, as JSON, because the cache does not change its replies."""
         return model_fingerprint(self.model)
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """Answer each request with one reply or failure, in order. Errors of the model are not caught."""
+        """Answer each request with one reply or failure, in order, and send only requests without a stored reply.
+
+        Replies are stored, and failures are not. Errors of the model are not caught.
+        """
         keys = self._keys(requests)
         missing = dict(zip(keys, requests, strict=True))
         outcomes: dict[str, Reply | Failure] = {}

@@ -167,7 +167,8 @@ class Connection:
     def with_options(self, options: Mapping[str, str]) -> Connection:
         """Return a copy of this connection with new values for some options. Both share the models built so far.
 
-        A detector's spec uses it, so pass the values as texts, such as {"max_tokens": "64"}, by names in `OPTIONS`.
+        The options come from a detector's spec, so their values are texts, such as {"max_tokens": "64"}. Their names
+        are those in `OPTIONS`. If `prices`, `max_cost` or `max_calls` is among them, the copy gets a new budget.
 
         Raises:
             InputError: A value cannot be parsed.
@@ -192,10 +193,12 @@ class Connection:
         return budget.cost_of(prompt_tokens, completion_tokens)
 
     def check_model_used(self, detectors: Sequence[str]) -> None:
-        """Check that the user did not name a chat model for `detectors` that use none.
+        """Check that the user did not name a chat model that none of the `detectors` uses.
+
+        Call this after the detectors are made. `detectors` are their names, for the error message.
 
         Raises:
-            InputError: A `model` is set, but none of the detectors has called `chat`.
+            InputError: A `model` is set, but no model was built with `chat`.
         """
         if self.model and not self.models:
             raise InputError(

@@ -52,7 +52,7 @@ class Deadline:
         If `timeout` is None, return the remaining time. Outside `running()`, return `timeout`.
 
         Raises:
-            late: No time is left.
+            late: No time is left. You choose the class of this error.
         """
         end: float | None = getattr(self._of_thread, "end", None)
         if end is None:
@@ -70,7 +70,7 @@ class DeadlineTransport:
     environment names for the server (HTTPS_PROXY, NO_PROXY …).
 
     Args:
-        deadline: The time limit for each call. A late call raises one of httpx's timeouts.
+        deadline: The time limit for each call. If a call takes longer, it raises one of httpx's timeout errors.
         url: The URL of the server.
         httpx: The HTTP library, either httpx or httpx2.
         httpcore: The connection library that belongs to it, either httpcore or httpcore2.

@@ -46,10 +46,10 @@ class Endpoint:
 
 
 def check_api(api: str) -> None:
-    """Check that `api` is one of `APIS`.
+    """Check that `api` is "chat" or "completions".
 
     Raises:
-        InputError: `api` is none of them.
+        InputError: It is neither.
     """
     if api not in APIS:
         raise InputError(f"the API is {api!r}", hint=f"one of {', '.join(APIS)}")

@@ -62,10 +62,10 @@ class LocalChat:
         self._lock = threading.Lock()
 
     def fingerprint(self) -> dict[str, str]:
-        """Return everything besides the request that replies depend on, as JSON, for the keys of the reply cache.
+        """Return what identifies the model for the reply cache, as JSON.
 
-        This is the name of the model, a hash of the folder's path and of the weight files (by name, size and date), and
-        the precision if you set it.
+        Models with the same fingerprint share stored replies. It contains the name of the model, a hash of the folder's
+        path and of the weight files (by name, size and date), and the precision if you set it.
         """
         files = [self.folder] if is_gguf(self.folder) else self.folder.glob("*.safetensors")
         weights = sorted((f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in files)
@@ -73,12 +73,15 @@ class LocalChat:
         return {"model": self.name, "folder": folder} | ({} if self.dtype == "auto" else {"dtype": self.dtype})
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """Answer each request with one reply or failure, in order."""
+        """Answer each request with one reply or failure, in order. The first call loads the weights."""
         outcomes = dict(self.each(requests))
         return [outcomes[i] for i in range(len(requests))]
 
     def each(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply | Failure]]:
-        """Yield (index of the request, reply or failure) as soon as each batch is done, not in order."""
+        """Yield the index and the reply or failure of each request, batch by batch as soon as a batch is done.
+
+        The requests may come in another order than in `requests`.
+        """
         with self._lock:
             model = self._load()
         groups: dict[tuple[Any, ...], list[tuple[int, list[int]]]] = {}

@@ -54,8 +54,8 @@ class OpenAIChat:
     Args:
         model: The name of the model on the server.
         base_url: The base URL of the server. Default: $OPENAI_BASE_URL, or OpenAI's server.
-        key_env: The name of the environment variable with the API key. For the default, see
-            `veridical.llm.endpoint.resolve_server`.
+        key_env: The name of the environment variable with the API key. Default: OPENAI_API_KEY, which is sent only to
+            OpenAI's server or to $OPENAI_BASE_URL.
         api: "chat" (/chat/completions) or "completions" (/completions).
         concurrency: The number of requests to send at once.
         timeout: The maximum number of seconds from sending a request to the end of its response.
@@ -115,9 +115,10 @@ class OpenAIChat:
         return f"OpenAIChat({self.name!r}, base_url={self._address[0]!r})"
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything besides the request that replies depend on, as JSON, for the keys of the reply cache.
+        """Return what identifies the model for the reply cache, as JSON.
 
-        This is the model's name, the server, its interface ("chat" or "completions"), and the additional fields.
+        Models with the same fingerprint share stored replies. It contains the model's name, the URL of the server, the
+        interface ("chat" or "completions"), and the additional JSON fields.
         """
         facts: dict[str, Any] = {"model": self.name, "server": resolve_url(self._address[0]), "api": self._api}
         return {**facts, "body": self._extra_body} if self._extra_body else facts
@@ -137,7 +138,7 @@ class OpenAIChat:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks for the user, one line for each parameter that the server has rejected or ignored so far."""
+        """Remarks for the user: a line for each request parameter that the server has rejected or ignored so far."""
         without, alternatives = self._accepted.without, self._accepted.alternatives
         lines = [f"{self.name}: the server does not accept {name}" for name in sorted(without - {"max_tokens"})]
         if alternatives < _Accepted().alternatives and "logprobs" not in without:
@@ -159,9 +160,11 @@ class OpenAIChat:
         return [outcomes[i] for i in range(len(requests))]
 
     def each(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply | Failure]]:
-        """Yield the index and the outcome of each request as soon as it is ready.
+        """Yield the index and the reply or failure of each request as soon as it is ready, in any order.
 
-        Raises the same errors as `chat`.
+        Raises:
+            CannotJudgeError: No request can succeed, because the key is missing or wrong, the model is unknown, or no
+                server answers.
         """
         self._connect()
         first = 0 if self._proven else 1

@@ -25,7 +25,7 @@ _PLACEHOLDER = re.compile(r"\{\{(\w+)(!?)\}\}")
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """The text of a prompt with placeholders such as {{claim}}, for `fill`.
+    """The text of a prompt with placeholders such as {{claim}}, which `fill` replaces.
 
     Its `hash` (12 hexadecimal digits) identifies the version of the text. Requests and results record it.
     """
@@ -62,7 +62,7 @@ def read_prompt(path: str | Path, like: PromptTemplate) -> PromptTemplate:
     """Load a user's own prompt from a file, to use instead of the prompt `like`.
 
     Raises:
-        InputError: The file's placeholders differ from those of `like`.
+        InputError: The file has other placeholders than `like`.
     """
     own = make(Path(path).name, read_text(Path(path)))
     if set(own.placeholders) != set(like.placeholders):

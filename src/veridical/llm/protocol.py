@@ -159,9 +159,9 @@ class ChatModel(Protocol):
 
 @runtime_checkable
 class Incremental(ChatModel, Protocol):
-    """A chat model that yields each reply or failure as soon as it is ready, instead of all of them at the end.
+    """A chat model that also yields each reply or failure as soon as it is ready, instead of all of them at the end.
 
-    A cache can then store each reply at once, so that it is not lost if the run is killed.
+    A cache can then store each reply at once, so that it is not lost if the process is killed.
     """
 
     def each(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply | Failure]]:
@@ -171,12 +171,13 @@ class Incremental(ChatModel, Protocol):
 
 @runtime_checkable
 class Fingerprinted(ChatModel, Protocol):
-    """A chat model that reports what its replies depend on besides the request, so that replies can be cached."""
+    """A chat model that says what identifies it, so that a cache does not return the replies of another model."""
 
     def fingerprint(self) -> Mapping[str, Any]:
-        """Return everything besides the request that replies depend on, as JSON.
+        """Return what identifies the model, as JSON.
 
-        For example, this is the name, the server (without credentials) and the version of the weights.
+        Models with the same fingerprint share stored replies. It should therefore contain all that replies depend on
+        besides the request, such as the name, the server (without credentials) and the version of the weights.
         """
         ...
 
@@ -191,7 +192,7 @@ class WithAccess(ChatModel, Protocol):
 
 
 def model_fingerprint(model: ChatModel) -> dict[str, Any]:
-    """Return everything besides the request that a model's replies depend on, as JSON, for the keys of a cache.
+    """Return what identifies a model, as JSON, so that a cache does not return the replies of another model.
 
     If the model has no method `fingerprint`, this is only its name.
 

@@ -74,8 +74,8 @@ class RateLimiter:
                 server wait and not only this one.
 
         Returns:
-            False, without waiting, if the server asks for more than `max_wait`, so that the request should not be tried
-            again. Otherwise True.
+            True if the request should be tried again. False, without waiting, if the server asks to wait longer than
+            `max_wait`.
         """
         if requested_wait is not None and requested_wait > self.max_wait:
             return False

@@ -28,8 +28,8 @@ _MARKS = " \t\r\n▁Ġ*_`'\"“”‘’«».,:;!?()[]{}<>#-"
 def strip_reasoning(text: str) -> str:
     r"""Remove the reasoning that some models write before their answer, in tags such as <think>.
 
-    If there is no answer after the reasoning, or if it is not clear where it ends, return "" (see
-    `records.strings.answer_start`).
+    The opening tag may be missing. If there is no answer after the reasoning, or if it is not clear where the reasoning
+    ends, return "".
 
     >>> strip_reasoning("<think>Is it? Yes.</think> No"), strip_reasoning("Is it? Yes.\n</think> No")
     (' No', ' No')
@@ -150,14 +150,14 @@ def labelled(text: str, label: str) -> str | None:
 
 
 def labelled_values(text: str, label: str) -> set[str]:
-    """Return the different values of the lines of a reply that begin with `label:` (see `labelled`)."""
+    """Return all different values of the lines of a reply that begin with `label:`, such as {"Yes", "No"}."""
     pattern = rf"^[ \t>*_#-]*{re.escape(label)}[ \t*_]*[:=][ \t*_]*(\S.*)$"
     matches = re.finditer(pattern, strip_reasoning(text), re.MULTILINE | re.IGNORECASE)
     return {match[1].rstrip(" \t*_") for match in matches}
 
 
 def listed(text: str) -> list[str]:
-    r"""Return the items of the numbered or bulleted list in a text, without their numbers.
+    r"""Return the items of the numbered or bulleted list in a reply, in order, without their numbers or bullets.
 
     Prose before and after the list is ignored. If an item continues on the next line, the lines are joined.
 
@@ -168,7 +168,7 @@ def listed(text: str) -> list[str]:
 
 
 def numbered(text: str) -> dict[int, str]:
-    r"""Return the items of the numbered list in a text, by their numbers.
+    r"""Return the items of the numbered list in a reply, as a dict from number to text.
 
     If a number occurs with two different texts, it is omitted.
 

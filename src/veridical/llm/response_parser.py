@@ -37,7 +37,7 @@ def read_response(
         body: The raw bytes of the body.
         api: "chat" or "completions".
         cost_of: A function that returns what prompt and completion tokens cost, or None if the cost is not known.
-        scrub: A function that removes secrets from the server's texts.
+        scrub: A function that removes secrets, such as the API key, from the server's texts.
 
     >>> read_response(b'{"choices": [{"message": {"content": "Yes"}, "finish_reason": "stop"}]}').text
     'Yes'

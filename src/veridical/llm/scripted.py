@@ -45,7 +45,7 @@ class Scripted:
         self._next = 0
 
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
-        """Look up the script's answer to each request, in order."""
+        """Return the script's reply to each request, in order, or a failure of the kind "script" if it has none."""
         outcomes: list[Reply | Failure] = []
         for request in requests:
             self.requests.append(request)
@@ -94,9 +94,11 @@ class Scripted:
 def yes_no_reply(probability: float, *, mass: float = 1.0, yes: str = "Yes", no: str = "No") -> Reply:
     """Build a scripted reply "Yes" or "No" with log-probabilities, for tests of detectors that use them.
 
+    The text of the reply is the more probable of the two words.
+
     Args:
-        probability: The value of P(yes) / (P(yes) + P(no)), in [0, 1].
-        mass: The value of P(yes) + P(no), in (0, 1].
+        probability: The share of "Yes" in the probability of both words, P(yes) / (P(yes) + P(no)), in [0, 1].
+        mass: The probability of both words together, P(yes) + P(no), in (0, 1]. The rest belongs to other tokens.
         yes: The token for yes.
         no: The token for no.
     """

@@ -19,7 +19,7 @@ _weight_hashes: WeakKeyDictionary[Any, tuple[list[tuple[int, int]], str | None]]
 
 
 def base_of(model: LocalModel) -> Base:
-    """Build the `Base` that identifies a model, from its configuration and hashes of its tokenizer and weights.
+    """Build the record that identifies a model, from its configuration and hashes of its tokenizer and weights.
 
     The tokenizer is hashed only once. A sample of the weights is hashed again only if the weights have changed.
     """
@@ -97,9 +97,9 @@ def load_base(
         base: The artifact's record of the model.
         what: A name for the artifact in messages, such as "the probe in FOLDER".
         model: Where the model is now. Default: where it was during training.
-        device: As in `models.load`.
-        dtype: As in `models.load`. Default: the precision during training.
-        kinds: As in `models.load`.
+        device: The device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:N" or "mps".
+        dtype: The precision: "auto", "fp32", "bf16" or "fp16". Default: the precision during training.
+        kinds: The kinds of model that the caller can use, such as "causal" or "encoder".
 
     Raises:
         InputError: The model is gone, or differs from `base`. The message names the difference.
@@ -116,9 +116,9 @@ def load_base(
 
 
 def identity(model: LocalModel) -> dict[str, Any]:
-    """Return the fields of `Base` that two models must share to compute the same, for fingerprints of detectors.
+    """Return what identifies a model in the fingerprints of detectors: all fields of its `Base` that must be equal.
 
-    These are all but its name, revision and precision. "weights" is None for a model in fp16.
+    These are all fields except name, revision and precision. "weights" is None for a model in fp16.
     """
     base = base_of(model)
     return {name: getattr(base, name) for name in _COMPARED}

@@ -127,7 +127,10 @@ class CachedForward:
         return logits
 
     def copies(self, rows: int) -> Any:
-        """Return a transformers cache with `rows` copies of the cache of the only row, for texts that continue it."""
+        """Return a transformers cache in which each of `rows` rows is a copy of this cache, which must have one row.
+
+        Use it for several texts that continue the same beginning.
+        """
         from transformers.cache_utils import DynamicCache
 
         cache = DynamicCache()
@@ -149,11 +152,12 @@ class CachedForward:
             self._cache, self.length = None, 0
 
     def keep_rows(self, rows: Sequence[int], mask: torch.Tensor | None) -> torch.Tensor | None:
-        """Remove all other rows from the cache, and any left padding that the remaining rows share.
+        """Keep only the given rows of the cache, and remove any left padding that all of them have.
 
         Args:
             rows: The indices of the rows to keep.
-            mask: The mask of all rows, as in `__call__`.
+            mask: For all rows, 1 for each token and 0 for left padding. None if there is no padding. *Shape:* (all
+                rows, tokens)
 
         Returns:
             The mask of the remaining rows. None if no padding is left.
@@ -174,9 +178,10 @@ class CachedForward:
         return None if bool(mask.all()) else mask
 
     def begin_with(self, beginnings: Sequence[Sequence[int]], rows: Sequence[tuple[int, int]], length: int) -> None:
-        """Fill an empty cache with beginnings (prefixes) that several rows share, with one forward pass for each.
+        """Fill an empty cache with beginnings (prefixes) that several rows share.
 
-        Each row gets the first tokens of one beginning, and is padded on the left.
+        There is one forward pass for each beginning. Each row gets the first tokens of one beginning, and is padded on
+        the left.
 
         Args:
             beginnings: The token ids of each beginning.

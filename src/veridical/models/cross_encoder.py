@@ -57,11 +57,11 @@ class EncodedPair:
 
 
 def role_probabilities(logits: Floats, roles: Sequence[Role]) -> dict[Role, Floats]:
-    """Compute the probability of each role: the softmax of several logits, or the sigmoid of a single logit.
+    """Convert the logits of a classifier to the probability of each role, such as "entailment" or "contradiction".
 
-    A role is the meaning of a class, such as "entailment" (`checkpoint.Role`). The probabilities of classes with the
-    same role are added up, and a role without a class has probability 0. If the single logit has another role than
-    "entailment", entailment gets the remaining probability.
+    A role is the meaning of a class (`checkpoint.Role`). Several logits give a softmax, and a single logit a sigmoid.
+    The probabilities of classes with the same role are added up, and a role without a class has probability 0. If the
+    single logit has another role than "entailment", entailment gets the remaining probability.
 
     *Shape:* `logits` is (pairs, classes), and each result is (pairs,).
 
@@ -87,7 +87,7 @@ class CrossEncoder:
 
     Args:
         runner: Runs the classifier.
-        roles: The roles of its classes (`checkpoint.class_roles`).
+        roles: The meaning of each of its classes, such as "entailment" (`checkpoint.class_roles`).
         joined: How to join the two texts. "pair" joins them as the tokenizer does, and "single" joins them with one
             separator token and without segment ids (MiniCheck). Any other text is a template with {premise} and
             {hypothesis}, in which special tokens such as "</s>" are written out.
@@ -98,8 +98,8 @@ class CrossEncoder:
         room: The number of tokens that the two texts may have together, after special tokens and template.
 
     Raises:
-        InputError: The number of classes is not that of `roles`, a decoder has no padding token, or fewer than 8 tokens
-            are left for the two texts.
+        InputError: The classifier and `roles` have different numbers of classes, a decoder has no padding token, or
+            fewer than 8 tokens are left for the two texts.
     """
 
     def __init__(
@@ -174,7 +174,10 @@ class CrossEncoder:
         )
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> PairScores:
-        """Compute the probabilities for (premise, hypothesis) pairs. Equal pairs are computed only once."""
+        """Compute the probabilities of entailment and contradiction for each (premise, hypothesis) pair.
+
+        Equal pairs are computed only once.
+        """
         numbers = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
         encoded = self.encode(list(numbers))
         classes = np.full((len(numbers), len(self.roles)), np.nan)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def end_token_ids(model: LocalModel) -> frozenset[int]:
-    """Return the ids of the tokens at which generation with `model` stops (its end-of-sequence tokens)."""
+    """Return the ids of the end-of-sequence tokens of `model`, at which the generation of a text stops."""
     config = model.model.generation_config
     named = config.eos_token_id if config else None
     ids = named if isinstance(named, list) else [named]

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 
 def finished(config: Any, logits: torch.Tensor) -> torch.Tensor:
-    """Scale or cap the head's raw logits as the architecture does (Cohere, Granite, Gemma …), to get the final logits.
+    """Compute the final logits from the raw logits of a model's head.
 
-    For other architectures, the logits are returned unchanged.
+    Some architectures (Cohere, Granite, Gemma …) scale or cap them, as the configuration says. For all others, the
+    logits are returned unchanged.
     """
     import torch
 
@@ -36,7 +37,7 @@ def finished(config: Any, logits: torch.Tensor) -> torch.Tensor:
 def head_states(model: Any) -> Iterator[list[torch.Tensor]]:
     """Collect the hidden states that a model's head receives while the context lasts, and make them contiguous.
 
-    The yielded list gets one tensor for each forward pass.
+    The yielded list gets one tensor for each forward pass. It stays empty if the model has no head.
 
     If only the last token of each row is needed, the head's input is a slice, and PyTorch would copy the head's weights
     once per row. With a large vocabulary, the copies take gigabytes, and much more time than the product itself.

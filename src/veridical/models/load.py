@@ -63,7 +63,8 @@ def load(
 ) -> LocalModel:
     """Load a model with its tokenizer from a folder, a GGUF file, or the hub.
 
-    The weights of a GGUF file are dequantised. A tokenizer.json beside the GGUF file replaces the tokenizer inside it.
+    A model that is already loaded with the same options is not loaded again. The weights of a GGUF file are
+    dequantised. A tokenizer.json beside the GGUF file replaces the tokenizer inside it.
 
     Args:
         spec: A folder, a file with the extension .gguf, or otherwise a hub name, "owner/model".
@@ -349,7 +350,7 @@ def _placement(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
 
 
 def computes_bf16(device: torch.device) -> bool:
-    """Check whether a device computes in bf16. Most processors only emulate bf16, which is slower than fp32."""
+    """Check whether a device has instructions for bf16. Most processors only emulate it, which is slower than fp32."""
     import torch
 
     if device.type == "cuda":

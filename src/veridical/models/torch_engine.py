@@ -56,7 +56,7 @@ _PARTS = {
 class TorchEngine:
     """Computes the hidden states of batches with torch, as the engine of a `pair_runner.PairRunner`.
 
-    Models that `PackedEncoder` supports run in this faster implementation. All others run the code of transformers.
+    A model that `PackedEncoder` supports runs in that faster implementation. Any other runs the code of transformers.
     """
 
     alone = False
@@ -114,12 +114,12 @@ class TorchEngine:
 class AnswerEngine(TorchEngine):
     """Uses an encoder-decoder that generates a label, such as "1" or "0", as a classifier.
 
-    The logit of a class is the logit of its label token at the first position of the decoder. It is an engine of a
-    `pair_runner.PairRunner`.
+    The logit of a class is the logit of its label token at the first position of the decoder. Use this class as the
+    engine of a `pair_runner.PairRunner`.
 
     Args:
         model: A model of the kind "seq2seq".
-        answers: For each class, the token that stands for it.
+        answers: For each class, the label token that the model generates for it.
 
     Raises:
         InputError: The tokenizer has no such tokens.
@@ -137,7 +137,7 @@ class AnswerEngine(TorchEngine):
         self._answers = [vocabulary[answer] for answer in answers]
 
     def forward(self, batch: Batch) -> torch.Tensor:
-        """Compute the logits of the answers. *Shape:* (rows, 1, answers)"""
+        """Compute the logits of the label tokens for each row of a batch. *Shape:* (rows, 1, answers)"""
         import torch
 
         begin = (special_tokens(self.model).decoder or (0,))[:1]
@@ -203,7 +203,11 @@ class PackedEncoder:
 
     @staticmethod
     def supports(model: LocalModel) -> bool:
-        """Check whether a model is on the CPU, has a supported architecture, and consists of plain linear layers."""
+        """Check whether this class can run a model.
+
+        The model must be on the CPU in fp32 or bf16, have a supported architecture such as BERT or RoBERTa, and have no
+        modified linear layers.
+        """
         if model.kind not in ("encoder", "classifier") or not model.has_weights or model.model_type not in _PARTS:
             return False
         import torch

@@ -68,6 +68,8 @@ _NOT_READY: dict[int | str, dict[str, Any]] = {
 def create_app(settings: ServerSettings | None = None) -> FastAPI:
     """Build the HTTP service as an ASGI application, with the routes that the settings enable.
 
+    Without `settings`, it has the default detectors and limits, no proxy, and no history of checked cases.
+
     The lifespan of the application starts and stops the detectors. Run it with a server that supports lifespan events,
     such as uvicorn, because requests can be answered only inside the lifespan.
 
@@ -213,14 +215,15 @@ def _add_status(app: FastAPI, service: Service) -> None:
 
     @app.get("/metrics", responses=documented_responses("Prometheus' text form", {"text/plain": {}}, work=False))
     async def metrics() -> Response:
-        """Return the counters for Prometheus."""
+        """Return the numbers of requests, checked cases and batches so far, in the text format of Prometheus."""
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
     @app.get("/v1/detectors", responses=documented_responses("The detectors", _object("detectors"), work=False))
     async def detectors(request: Request) -> JSONResponse:
         """List the detectors that requests may name. The first one serves requests that name no detector.
 
-        `history` tells whether checks are kept, and `role` tells what the key may do.
+        `history` tells whether checked cases are stored. `role` tells what the API key of the request may do: "check",
+        "review" or "admin".
         """
         listed = [_described(name, service) for name in service.batchers]
         has_history = service.settings.history is not None
@@ -279,7 +282,7 @@ def _add_checks(app: FastAPI, service: Service, keep: Keep | None) -> None:
         responses=documented_responses("The checked cases, in order", list_of("check", "results", run=_RUN)),
     )
     async def check(request: Request) -> Response:
-        """Check one or more cases."""
+        """Check one or more cases for statements that their sources do not support, and for omissions."""
         wanted = await _read(request, CheckRequest, limits)
         results = [checked for checked, _ in await service.check_cases(wanted.cases, wanted)]
         if wanted.causes:
@@ -296,7 +299,8 @@ def _add_checks(app: FastAPI, service: Service, keep: Keep | None) -> None:
     async def salience(request: Request) -> Response:
         """Return the salience maps of one or more cases, one map for each case and detector.
 
-        A map is null if the detector makes no maps.
+        A map shows how strongly each word of the sources influences each word of the response. It is null if the
+        detector makes no maps.
         """
         wanted = await _read(request, CheckRequest, limits)
         results = await service.check_cases(wanted.cases, wanted)
@@ -322,7 +326,10 @@ def _add_checks(app: FastAPI, service: Service, keep: Keep | None) -> None:
         responses=documented_responses("The revised cases, in order", list_of("revised", "results", run=_RUN)),
     )
     async def revise(request: Request) -> Response:
-        """Revise the unsupported parts of one or more cases. A revision is kept only if it is better."""
+        """Revise the unsupported parts of one or more responses.
+
+        The detector judges each revised text, which is kept only if it is better than the text before it.
+        """
         wanted = await _read(request, ReviseRequest, limits)
         results = await service.revise_cases(wanted.cases, wanted)
         _note(request, service, [revised.case for revised in results], [revised.outcome for revised in results])
@@ -334,7 +341,12 @@ def _add_checks(app: FastAPI, service: Service, keep: Keep | None) -> None:
         responses=documented_responses("The events", _EVENTS),
     )
     async def stream(request: Request) -> Response:
-        """Check a response while it arrives: JSON Lines in, server-sent events out."""
+        """Check a response while it arrives: JSON Lines in, server-sent events out.
+
+        The first line is the request with the case. Each further line is `{"text": …}` with the next part of the
+        response. The events are `start`, then `verdicts` for each newly judged part, and at last `result` for the whole
+        response. If something fails, the last event is `error`.
+        """
         response_stream = await open_stream(request, service, keep)
         _note(request, service, [response_stream.case], [])
         return EventStream(response_stream.events())

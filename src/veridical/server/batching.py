@@ -113,10 +113,11 @@ async def in_thread(function: Callable[[], T], *, size: int = 0) -> T:
 
     Args:
         function: A function without arguments, for example to parse or write the JSON of a request.
-        size: The number of bytes that it parses or writes. Only a few large ones run at the same time.
+        size: The number of bytes that the function parses or writes. Of the functions with more than 100,000 bytes,
+            only two run at the same time, and the others wait.
 
     Raises:
-        Refused: There is no result after `_SECONDS` seconds (504).
+        Refused: There is no result after 60 seconds, including the wait (504).
     """
     loop = asyncio.get_running_loop()
     if loop not in _slots:
@@ -208,7 +209,10 @@ class Batcher:
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"batches of {self.name}")
 
     async def close(self, seconds: float) -> None:
-        """Stop. Cases in the queue are still judged if this takes at most `seconds`. All others get the error 503."""
+        """Stop the batcher, after at most `seconds`.
+
+        Cases in the queue are still judged if there is time. All others get the error 503.
+        """
         self._closing = True
         self._changed.set()
         if self._task is not None:
@@ -238,13 +242,20 @@ class Batcher:
         return await self._wait(items, self.limits.timeout)
 
     async def load(self, case: Case) -> None:
-        """Judge a first case without a time limit, so that the detector loads its model. Errors are raised."""
+        """Judge a first case without a time limit, so that the detector loads its model.
+
+        The judgement is dropped. Errors of the detector are raised.
+        """
         await self._wait([_Item(self._future(), self.detector, case)], None)
 
     async def call(self, function: Callable[[Any], T]) -> T:
-        """Call `function(detector)` in the detector's thread, between batches, and return its result.
+        """Call `function(detector)` in the detector's thread, between two batches, and return its result.
 
-        Raises the errors of `judge`, and those of the function.
+        Errors of the function are raised, too.
+
+        Raises:
+            Refused: The queue is full (429), the function takes longer than `limits.timeout` seconds (504), or the
+                detector cannot be used at present (503).
         """
         (result,) = await self._wait([_Item(self._future(), self.detector, function=function)], self.limits.timeout)
         return result  # type: ignore[no-any-return]

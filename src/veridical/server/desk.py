@@ -41,8 +41,9 @@ _KEEP = 10.0  # most seconds that the answer to a check waits until the check is
 class Desk:
     """Connects a service to its history, a database of checked cases and people's decisions.
 
-    It stores checks as runs, judges imported files in the background, deletes old runs, and applies the calibrations
-    that were fitted to decisions. Call `start` and `close` in the event loop.
+    A run is the cases of one request or of one imported file. The desk stores the results of requests as runs, judges
+    imported files in the background, and deletes old runs. It also applies calibrations, which are thresholds and
+    probabilities fitted to people's decisions. Call `start` and `close` in the event loop.
 
     Errors that `History` raises are not caught.
 
@@ -81,7 +82,7 @@ class Desk:
         self.history.close()
 
     async def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a function that uses the database in a thread, and return its result."""
+        """Run `function`, which uses the database, in a separate thread, and return its result or raise its error."""
         return await self._call(self._threads, partial(function, *args, **kwargs))
 
     async def _call(self, threads: ThreadPoolExecutor, function: Callable[[], R]) -> R:
@@ -99,8 +100,8 @@ class Desk:
         Args:
             origin: Where the cases come from: "check" or "proxy".
             by: The name of the API key. "" if there are no keys.
-            how: The fields of the request.
-            results: The results.
+            how: The detectors and thresholds that the request asked for.
+            results: The checked cases.
         """
         if not results:
             return None
@@ -118,7 +119,10 @@ class Desk:
             return None
 
     async def about(self, how: HowToCheck) -> dict[str, Any]:
-        """Describe the settings of a run, to store with it: detectors with fingerprints and thresholds, and options."""
+        """Return the settings of a request as JSON, to store them with its run.
+
+        These are its detectors, each with fingerprint and thresholds, and its options.
+        """
         batchers = self.service.batchers_of(how.detector)
         used = [(each.name, each.detector, self.in_use.get(each.name)) for each in batchers]
 
@@ -141,7 +145,13 @@ class Desk:
         return about
 
     async def begin_import(self, run: NewRun, file: str, body: bytes) -> str:
-        """Store an uploaded file, whose rows are then judged in the background, and return the id of its run."""
+        """Store an uploaded file, whose rows are then judged in the background, and return the id of its run.
+
+        Args:
+            run: The description of the run.
+            file: The name of the file.
+            body: The content of the file.
+        """
         id = await self.call(self.history.begin_import, run, file, body)
         self._changed.set()
         return id
@@ -172,10 +182,10 @@ class Desk:
                     self.in_use[name] = version
 
     async def learn(self, run: str, name: str, *, detector: str | None = None, by: str = "") -> Learning:
-        """Fit a detector's threshold and probabilities on people's decisions about a run.
+        """Fit a detector's threshold and probabilities on people's decisions about a run, and return what this gains.
 
-        If the fit is an improvement, it is stored as the version `name`. Checks do not use the version until you
-        activate it.
+        If the fit is clearly better than the detector's own threshold or scores, on documents that it was not fitted
+        on, it is stored as the calibration version `name`. Checks do not use the version until you activate it.
 
         Args:
             run: The id of the run.

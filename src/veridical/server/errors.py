@@ -65,7 +65,7 @@ def error_body(error: str, hint: str | None, request_id: str, path: str = "") ->
 
 
 def error_response(error: VeridicalError, request_id: str, path: str) -> JSONResponse:
-    """Build the HTTP response for an error at the route `path`."""
+    """Build the HTTP response for an error at the route `path`, with status, headers and a JSON body (`error_body`)."""
     response = JSONResponse(error_body(error.message, error.hint, request_id, path), status_of(error))
     if isinstance(error, Refused) and error.retry_after is not None:
         response.headers["Retry-After"] = str(error.retry_after)

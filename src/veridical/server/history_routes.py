@@ -68,7 +68,7 @@ class RunParams(_Params):
 
 
 class CompareParams(_Params):
-    """Query parameters of `GET /v1/runs/{run}/compare/{other}`: which of the cases with different outcomes to list."""
+    """Query parameters of `GET /v1/runs/{run}/compare/{other}`: how many cases with different outcomes to list."""
 
     limit: Annotated[int, Field(ge=1, le=MOST_ON_PAGE, description="The most cases.")] = 50
     offset: Annotated[int, Field(ge=0, le=10**9, description="The number of cases to leave out.")] = 0
@@ -87,7 +87,7 @@ class SampleParams(_Params):
 
 
 class LearnParams(_Params):
-    """Query parameters of `POST /v1/runs/{run}/calibrations`: the detector to fit, and the name of the new version."""
+    """Query parameters of `POST /v1/runs/{run}/calibrations`: the detector to fit, and a name for what is fitted."""
 
     name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^\w[\w.-]*$", description="The version's name.")]
     detector: Annotated[str | None, Field(description="A detector of this server; default: the run's first.")] = None
@@ -168,7 +168,10 @@ async def _json(content: Any, status: int = 200) -> Response:
 
 @router.get("/v1/runs", responses=documented_responses("The runs, newest first", record("RunPage")))
 async def runs(desk: ReviewDesk, params: Annotated[RunParams, Query()]) -> Response:
-    """List the runs that are kept, newest first. Needs the role review."""
+    """List the stored runs, newest first. Needs the role review.
+
+    A run is the cases that were checked with one request, or imported from one file.
+    """
     return await _json(await desk.call(desk.history.runs, limit=params.limit, cursor=params.cursor, name=params.name))
 
 
@@ -211,17 +214,20 @@ async def delete_run(request: Request, desk: AdminDesk, run: str) -> Response:
 
 @router.get("/v1/runs/{run}/facets", responses=documented_responses("The numbers of cases by value", OBJECT))
 async def facets(desk: ReviewDesk, run: str) -> Response:
-    """Return the values by which the cases of a run can be filtered, most common first. Needs the role review."""
+    """Return the values by which the cases of a run can be filtered, such as causes. Needs the role review.
+
+    The result maps each filter to its values, most common first, and each value to the number of cases that have it.
+    """
     await desk.call(desk.history.run, run)
     return JSONResponse(await desk.call(desk.history.facets, run))
 
 
 @router.get("/v1/runs/{run}/examples", responses=documented_responses("The decisions", _EXPORTS))
 async def examples(desk: ReviewDesk, run: str, params: Annotated[ExportParams, Query()]) -> Response:
-    """Export the decided cases of a run as labelled examples, for `bench`, or in another form.
+    """Export the cases of a run that people have decided about. Needs the role review.
 
-    "csv" has a row for each decision. "label-studio" has a task for each decided case, to import into a project.
-    Needs the role review.
+    The form "examples" has a line of JSON for each case, with the decisions as gold labels, for `bench`. "csv" has a
+    row for each decision. "label-studio" has a task for each case, to import into a project.
     """
     if params.form == "csv":
         return Response(await desk.call(lambda: decisions_csv(desk.history.decision_rows(run))), media_type="text/csv")
@@ -233,28 +239,34 @@ async def examples(desk: ReviewDesk, run: str, params: Annotated[ExportParams, Q
 
 @router.get("/v1/runs/{run}/compare/{other}", responses=documented_responses("The comparison", record("Comparison")))
 async def compare(desk: ReviewDesk, run: str, other: str, params: Annotated[CompareParams, Query()]) -> Response:
-    """Compare a run with another one over the same cases. Needs the role review."""
+    """Compare the outcomes and scores of two runs over the same cases. Needs the role review.
+
+    Cases are matched by their ids. `cases` lists some of those with different outcomes.
+    """
     return await _json(await desk.call(desk.history.compare, run, other, limit=params.limit, offset=params.offset))
 
 
 @router.get("/v1/runs/{run}/trend", responses=documented_responses("The runs, oldest first", _POINTS))
 async def trend(desk: ReviewDesk, run: str) -> Response:
-    """Return the proportion of flagged cases in each run with the same file name. Needs the role review."""
+    """Return the proportion of flagged cases in each run that has the same file name as this run, oldest first.
+
+    Needs the role review.
+    """
     return await _json({"points": await desk.call(desk.history.trend, run)})
 
 
 @router.get("/v1/runs/{run}/audit", responses=documented_responses("The lines, newest first", _LINES))
 async def audit(desk: AdminDesk, run: str) -> Response:
-    """List who decided, withdrew or deleted something in a run. The run itself may be deleted.
+    """List who decided, withdrew or deleted something in a run, and when, newest first. Needs the role admin.
 
-    Needs the role admin.
+    The list still exists if the run itself is deleted.
     """
     return await _json({"lines": await desk.call(desk.history.audit, run)})
 
 
 @router.get("/v1/runs/{run}/cases", responses=documented_responses("The cases", record("CasePage")))
 async def cases(desk: ReviewDesk, run: str, params: Annotated[CaseQuery, Query()]) -> Response:
-    """List cases of a run, without their texts. Needs the role review."""
+    """List the cases of a run that match the query, without their texts. Needs the role review."""
     return await _json(await desk.call(desk.history.cases, run, params))
 
 
@@ -277,7 +289,11 @@ async def delete_case(request: Request, desk: AdminDesk, run: str, number: str) 
     responses=documented_responses("The decisions are stored", OBJECT),
 )
 async def decide(request: Request, desk: ReviewDesk, run: str, number: str) -> Response:
-    """Store a person's decisions about a case, in place of all earlier decisions. Needs the role review."""
+    """Store a person's decisions about a case, in place of all earlier decisions. Needs the role review.
+
+    The result is the new `version` of the decisions. If the request names another version than the present one, nothing
+    is stored, and the status is 409.
+    """
     limits = desk.service.settings.limits
     sent = await read_body(request, limits)
     wanted = await in_thread(lambda: read_request(sent, DecisionsRequest, limits), size=len(sent))
@@ -299,7 +315,10 @@ async def sample(request: Request, desk: ReviewDesk, run: str, params: Annotated
 
 @router.get("/v1/runs/{run}/decisions", responses=documented_responses("The numbers", record("Decisions")))
 async def decisions(desk: ReviewDesk, run: str) -> Response:
-    """Count the decided sentences of a run. `missing` says what learning still needs. Needs the role review."""
+    """Count the sentences of a run that people have decided about. Needs the role review.
+
+    `missing` says which decisions are still needed to fit a detector's threshold. It is null if there are enough.
+    """
     counts, _ = await desk.call(desk.history.decided_sentences, run)
     needed = {"needed": NEEDED, "needed_random": min(NEEDED_AT_RANDOM, counts.all_unflagged)}
     return JSONResponse({**asdict(counts), **needed, "missing": too_few(counts)})
@@ -309,15 +328,15 @@ async def decisions(desk: ReviewDesk, run: str) -> Response:
 async def learn(request: Request, desk: ReviewDesk, run: str, params: Annotated[LearnParams, Query()]) -> Response:
     """Fit a detector's threshold and probabilities to the decisions about a run. Needs the role review.
 
-    The `verdict` is "gain" only if the fit is clearly better on documents that it was not fitted on. The fit is then
-    stored as a version, which checks use once it is active.
+    The `verdict` is "gain" only if the fit is clearly better than the detector's own threshold or scores, on documents
+    that it was not fitted on. The fit is then stored as a calibration version, which checks use once it is active.
     """
     return await _json(await desk.learn(run, params.name, detector=params.detector, by=key_of(request)))
 
 
 @router.get("/v1/calibrations", responses=documented_responses("The versions, newest first", _VERSIONS))
 async def calibrations(desk: ReviewDesk) -> Response:
-    """List the versions of fitted thresholds and probabilities, and which one each detector uses.
+    """List the calibration versions (fitted thresholds and probabilities), and which one each detector uses.
 
     Needs the role review.
     """
@@ -326,13 +345,19 @@ async def calibrations(desk: ReviewDesk) -> Response:
 
 @router.get("/v1/calibrations/{name}", responses=documented_responses("The content of detector.json", OBJECT))
 async def calibration(desk: ReviewDesk, name: str) -> Response:
-    """Return a version as the `detector.json` of a folder to use as `calibrated:FOLDER`. Needs the role review."""
+    """Return a calibration version as JSON. Needs the role review.
+
+    If you save it as `FOLDER/detector.json`, you can use it as the detector `calibrated:FOLDER`.
+    """
     fitted = await desk.call(desk.history.calibration, name)
     return Response(encode(fitted, indent=1), media_type="application/json")
 
 
 @router.put("/v1/calibrations/{name}", responses=documented_responses("It is done", OBJECT))
 async def activate(request: Request, desk: AdminDesk, name: str, params: Annotated[ActiveParams, Query()]) -> Response:
-    """Make checks use a version (`active=true`), or the detector's own thresholds again. Needs the role admin."""
+    """Make checks use a calibration version, or stop using it. Needs the role admin.
+
+    With `active=false`, checks use the detector's own thresholds and scores again.
+    """
     await desk.activate(name, active=params.active, by=key_of(request))
     return JSONResponse({"name": name, "active": params.active})

@@ -45,7 +45,8 @@ def check_file(name: str, form: dict[str, Any]) -> None:
 def read_upload(history: History, run: str, limits: Limits, stopped: Callable[[], bool]) -> None:
     """Parse the uploaded file of a run, and store its rows as cases that wait to be judged.
 
-    A row that contains no case is stored with the reason. A row may be as large as the body of a request.
+    A row that contains no case is stored, too, together with the reason why it contains none. A row may be as large as
+    the body of a request.
 
     Args:
         history: The history with the run.

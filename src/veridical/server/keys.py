@@ -44,7 +44,9 @@ class Key:
 
 
 def read_keys(path: Path) -> tuple[Key, ...]:
-    """Read the keys in a file. Empty lines and lines that begin with # are ignored.
+    """Read the hashes, names and roles of the API keys in a key file.
+
+    Empty lines and lines that begin with # are ignored. A line without a role gets the role "check".
 
     Raises:
         DataError: A line is not a key, or the file contains no keys. The error gives the number of the line.
@@ -68,9 +70,14 @@ def read_keys(path: Path) -> tuple[Key, ...]:
 
 
 def make_key(path: Path, name: str, role: str = "check") -> str:
-    """Make a new key, and add its hash to a file. The key itself is not stored anywhere.
+    """Make a new API key, add its hash to a key file, and return the key, which is not stored anywhere.
 
     If the file is new, only its owner can read it.
+
+    Args:
+        path: The key file.
+        name: The name of the key, which appears in the log and the history.
+        role: What the key may do: one of `ROLES`.
 
     Raises:
         InputError: The name already exists, or has characters other than letters, digits and `._-`.

@@ -82,25 +82,25 @@ class Metrics:
         )
 
     def request(self, route: str, status: int, seconds: float) -> None:
-        """Count an answered request."""
+        """Count an answered request by its route and status, with the seconds until its response was sent."""
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def batch(self, detector: str, cases: int, seconds: float) -> None:
-        """Count a judged batch."""
+        """Count a batch that `detector` has judged, with its number of cases and the seconds that it took."""
         self._batch_size.labels(detector).observe(cases)
         self._batch_seconds.labels(detector).observe(seconds)
 
     def checked(self, result: Checked) -> None:
-        """Count a checked case."""
+        """Count a checked case by its outcome, such as "flagged"."""
         self._outcomes.labels(result.outcome.value).inc()
 
     def proxied(self, status: str) -> None:
-        """Count a reply that went through the proxy."""
+        """Count a chat reply that went through the proxy by the status of its check, such as "flagged"."""
         self._proxied.labels(status).inc()
 
     def text(self) -> bytes:
-        """Write all counters in the text format of Prometheus."""
+        """Return all counts in the text format of Prometheus, together with the numbers of cases that wait now."""
         for detector, cases in self._waiting().items():
             self._queue.labels(detector).set(cases)
         return generate_latest(self._registry)

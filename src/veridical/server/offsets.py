@@ -16,7 +16,8 @@ Offsets = Literal["code-points", "utf-16"]
 def check_json(checked: Checked, offsets: Offsets, *, sources: bool) -> str:
     """Convert the result of a check to JSON, with the requested unit of offsets, and with or without the sources.
 
-    With UTF-16 offsets, the document has an extra field `offsets`, and `veridical.decode` rejects it.
+    The unit is "code-points" or "utf-16" (UTF-16 code units). With UTF-16 offsets, the document has an extra field
+    `offsets`, and `veridical.decode` rejects it.
     """
     text = encode(checked, sources=sources)
     if offsets == "code-points":

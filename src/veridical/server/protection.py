@@ -39,7 +39,10 @@ def request_id_of(request: Request) -> str:
 
 
 def role_of(request: Request) -> str:
-    """Return the role of a request's key. If the service has no keys, the role is "admin", which may do everything."""
+    """Return what the API key of a request may do: "check", "review" or "admin" (`keys.ROLES`).
+
+    If the service has no keys, the role is "admin", which may do everything.
+    """
     return str(request.scope["state"].get("role", "admin"))
 
 
@@ -94,7 +97,7 @@ async def in_time(what: str, limits: Limits) -> AsyncIterator[None]:
 async def lines(chunks: AsyncIterator[bytes], most: int, too_large: Refused) -> AsyncIterator[bytes]:
     """Split a stream of bytes into lines, and yield each line without its line feed as soon as it is complete.
 
-    The last line may be empty. If there are more than `most` bytes, raise the error `too_large`.
+    The last line may be empty. If the stream has more than `most` bytes, raise the error `too_large`.
     """
     size, pieces = 0, list[bytes]()  # of the current line; joined only once, to stay linear
     async for chunk in chunks:

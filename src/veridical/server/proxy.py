@@ -65,7 +65,10 @@ def add_proxy(
         ),
     )
     async def chat(request: Request) -> Response:
-        """Forward a chat completion to the server behind the proxy, and check the reply."""
+        """Forward a chat completion to the server behind the proxy, and check the reply against its sources.
+
+        The sources are the messages with retrieved texts, such as those of tools, and the field `sources`.
+        """
         body = await read_body(request, service.settings.limits)
         document = await in_thread(lambda: parse_body(body, service.settings.limits), size=len(body))
         if isinstance(n := document.get("n"), int) and n > MOST_CHOICES:
@@ -184,9 +187,10 @@ class StreamedReply:
     error: Any = None  # of the chat server, if the client may see it
 
     async def events(self) -> AsyncGenerator[bytes, None]:
-        """Yield the chunks to forward. The last chunk has the annotation, and the end mark follows.
+        """Yield the chunks to forward, as server-sent events.
 
-        If something fails, the last event is an error.
+        The last chunk has the result of the check in its field `veridical`, and the end mark [DONE] follows it. If
+        something fails, the last event is an error.
         """
         limits = self.checker.service.settings.limits
         try:

@@ -59,7 +59,8 @@ class ReplyChecker:
 
     Args:
         service: The service with the detectors.
-        settings: The settings of the proxy, with the roles of sources, the detector and the action.
+        settings: The settings of the proxy: the roles whose messages are sources, the detector, and what happens to
+            flagged replies.
         document: The request. The fields `sources` and `include` are removed from it.
         request_id: The id of the request in the log.
         keep: Called with the settings of the check and with the results, to store them. Default: nothing is stored.
@@ -98,9 +99,9 @@ class ReplyChecker:
             self.problem = str(error)
 
     async def check(self, texts: Iterable[tuple[int, str | None]]) -> list[CheckedChoice]:
-        """Check the choices (alternative answers) of a reply, given as pairs (index, text).
+        """Check the choices (alternative answers) of a reply, given as pairs (index, text), and return one result each.
 
-        If a check fails, the result has the status `UNAVAILABLE`.
+        If the check of a choice fails, its result has the status `UNAVAILABLE`. No error is raised.
         """
         findings = [await self._check(index, text) for index, text in texts]
         self.service.metrics.proxied(overall_status(findings))
@@ -140,6 +141,8 @@ class ReplyChecker:
 def overall_status(findings: Sequence[CheckedChoice]) -> str:
     """Return the worst status of the choices of a reply. If there are no choices, return "unjudged".
 
+    From the worst to the best, the statuses are "flagged", "unavailable", "unjudged", "clear" and "no_claim".
+
     >>> overall_status([CheckedChoice(0, "clear"), CheckedChoice(1, "unavailable")])
     'unavailable'
     """
@@ -148,9 +151,9 @@ def overall_status(findings: Sequence[CheckedChoice]) -> str:
 
 
 def annotation(checker: ReplyChecker, findings: Sequence[CheckedChoice]) -> dict[str, Any]:
-    """Build the field `veridical` that the proxy adds to a reply, with the results of the check.
+    """Build the field `veridical` that the proxy adds to a reply: status, action, and the result for each choice.
 
-    For a withheld choice, it has only the status and the reason, because the result would contain the text.
+    A withheld choice has only a status and a reason, because the result of its check would contain the withheld text.
     """
     choices: list[dict[str, Any]] = []
     for finding in findings:

@@ -41,7 +41,15 @@ Threshold = StrictFloat | dict[str, StrictFloat] | None
 
 @dataclass(frozen=True, kw_only=True)
 class HowToCheck:
-    """The fields that all requests for checks share: detector and thresholds. `CheckRequest` describes them."""
+    """The fields that all requests for checks share: which detectors to ask, and when to flag.
+
+    Attributes:
+        detector: The spec of a detector of the server, or a list of specs. Default: the server's first detector.
+        threshold: The score from which text is flagged: one number, or a number for each level, such as "response" and
+            "span". Default: the detector's own thresholds.
+        flag_over: A number. If it is set, an outcome is "flagged" only if a response-level score is above this number.
+        explain: Whether to add the closest passage and a correction to each flagged span.
+    """
 
     __pydantic_config__ = _CONFIG
 
@@ -71,9 +79,10 @@ class CheckRequest(_Answer, HowToCheck):
         cases: One or more cases. The ids of cases and sources are optional, and a source may be a bare text. A
             conversation (`messages`) has one result for each assistant turn.
         detector: The spec of a detector of this server, or a list of specs. Default: the server's first detector.
-        threshold: The score from which a span or response is flagged, for all levels or per level.
+        threshold: The score from which text is flagged: one number, or an object with a number for each level, such as
+            {"response": 0.6, "span": 0.4}. Default: the detector's own thresholds.
         flag_over: A number. If you set it, an outcome is "flagged" only if a response-level score is above this number.
-        explain: Whether to add the closest passage and a correction to each flagged span.
+        explain: Whether to add to each flagged span the closest passage of the sources and a correction.
         offsets: The unit of the offsets in the HTTP response: "code-points", or "utf-16" as in JavaScript strings.
             Offsets in the request, such as the `pages` of a source, are code points.
         include: Which parts of the request to repeat in the results. Without "sources", cases come back without sources
@@ -114,13 +123,16 @@ class ReviseRequest(_Answer):
     """Cases to revise, and how to revise them.
 
     Attributes:
-        cases: As in `CheckRequest`.
+        cases: One or more cases. The ids of cases and sources are optional, and a source may be a bare text. A
+            conversation (`messages`) has one result for each assistant turn.
         detector: The spec of the detector that finds unsupported text. Default: the server's first detector.
         reviser: "delete" or "flag". If the server has a chat model, also "factored" or "self". Default: the server's
             default reviser.
         rounds: How many attempts to make per case at most.
-        threshold: The score from which a span or response counts as unsupported, for all levels or per level.
-        include: As in `CheckRequest`.
+        threshold: The score from which text counts as unsupported: one number, or an object with a number for each
+            level, such as {"response": 0.6, "span": 0.4}. Default: the detector's own thresholds.
+        include: Which parts of the request to repeat in the results. Without "sources", cases come back without sources
+            and history.
     """
 
     __pydantic_config__ = _CONFIG
@@ -137,7 +149,8 @@ class DecisionsRequest:
     """What a person decided about a case. This replaces all earlier decisions.
 
     Attributes:
-        decisions: One decision for each place. Offsets are counted in code points.
+        decisions: One decision for each decided place, which is a span of the response or of a source. Offsets are
+            counted in code points.
         version: The version of the decisions to replace. If this is not the present version, the status is 409. With
             None, any version is replaced.
     """
@@ -184,10 +197,10 @@ def read_request(body: bytes, cls: type[R], limits: Limits) -> R:
 
 
 def parse_body(body: bytes, limits: Limits) -> dict[str, Any]:
-    """Parse the JSON object in a body.
+    """Parse the JSON object in the body of a request.
 
     Raises:
-        WireError: The body is not a JSON object.
+        WireError: The body is not UTF-8, or not a JSON object.
         Refused: The object has more values than the limits allow.
     """
     if most_values(body) > limits.values:
@@ -301,7 +314,7 @@ def read_results_of(items: Sequence[Any], limits: Limits) -> list[Checked]:
 
 
 def check_size(case: Case, limits: Limits, where: str = "the case") -> None:
-    """Check that `case` exceeds no limit.
+    """Check that `case` exceeds no limit. `where` names the case in the error message.
 
     Raises:
         Refused: The case has too many sources or too many characters (413).
@@ -315,6 +328,8 @@ def check_size(case: Case, limits: Limits, where: str = "the case") -> None:
 
 def refuse_addresses(sources: Sequence[Source], where: str) -> None:
     """Check that no source is a web address, because sources are never fetched.
+
+    `where` names the case of the sources in the error message.
 
     Raises:
         InputError: A source is an address.

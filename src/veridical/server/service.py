@@ -84,7 +84,7 @@ class Service:
                 self._load(name)
 
     def load_again(self) -> None:
-        """Try again to load the detectors that failed to load and have not judged anything since."""
+        """Start to load again each detector that failed to load and has not judged anything since."""
         for name in self._loading:
             if (error := self._failure(name)) is not None:
                 self._loaded_again_after[name] = error
@@ -112,7 +112,7 @@ class Service:
         await asyncio.gather(*self._loading.values(), return_exceptions=True)
 
     def batcher(self, spec: str | None = None) -> Batcher:
-        """Return the batcher of the detector that a request names. If it names none, return the first one.
+        """Return the batcher (queue and thread) of the detector that a request names. None stands for the first one.
 
         A request cannot load further detectors, because a spec may name a file on this machine, or a server and its
         key.
@@ -131,7 +131,8 @@ class Service:
     async def check_cases(self, cases: Sequence[Case], how: HowToCheck) -> list[tuple[Checked, Maps]]:
         """Check cases with the detectors and options of a request.
 
-        Return a pair (result, salience maps) for each case, in order. There is one map or None for each judgement.
+        Return a pair (result, salience maps) for each case, in order. There is one map for each detector, which shows
+        how each source word influences each response word. It is None if the detector makes no maps.
         """
         batchers = self.batchers_of(how.detector)
         detectors = [batcher.detector for batcher in batchers]  # their scores and thresholds belong together
@@ -155,7 +156,7 @@ class Service:
         return results
 
     async def with_causes(self, results: Sequence[Checked]) -> list[Checked]:
-        """Add to each result the cause why its case failed (`veridical.workflows.causes`).
+        """Add to each result the reason why its case failed, such as a passage that was not retrieved (`Cause`).
 
         Raises:
             InputError: This server has no detector that can find causes.
@@ -167,10 +168,12 @@ class Service:
         return await batcher.call(lambda _: list(with_causes(results, detector=reader)))
 
     def batchers_of(self, specs: str | Sequence[str] | None) -> list[Batcher]:
-        """Return the batchers of the detectors that a request names. If `specs` is None, return only the first one.
+        """Return the batchers (queues and threads) of the detectors that a request names, in the same order.
+
+        If `specs` is None, return only the batcher of the server's first detector.
 
         Raises:
-            InputError: A detector is named twice, or `specs` is an empty list.
+            InputError: A detector is unknown or named twice, or `specs` is an empty list.
         """
         batchers = [self.batcher(spec) for spec in ([specs] if specs is None or isinstance(specs, str) else specs)]
         if not batchers:
@@ -189,7 +192,9 @@ class Service:
         return await in_thread(lambda: render_html(checked, title=request.title, maps=maps, heat=request.heat))
 
     async def revise_cases(self, cases: Sequence[Case], how: ReviseRequest) -> list[Revised]:
-        """Revise cases with the options of a request. The texts are judged in batches shared with other requests.
+        """Revise cases with the options of a request, and return one result for each case, in order.
+
+        The texts are judged in batches that are shared with other requests.
 
         Raises:
             Refused: `limits.revisions` requests are already being revised (429), revising takes longer than

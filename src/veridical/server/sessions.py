@@ -28,7 +28,7 @@ _LONG = 20_000  # a longer text is not split in the event loop
 
 @dataclass(frozen=True, slots=True)
 class StreamedJudgement:
-    """The judgement of the text that was newly judged in a streamed response.
+    """The judgement of the latest part of a response that is still arriving.
 
     Attributes:
         judgement: The judgement. Its spans are in characters of the whole response so far.
@@ -55,7 +55,14 @@ class Session(Protocol):
 
 
 async def open_session(batcher: Batcher, case: Case, threshold: float | Mapping[str, float] | None) -> Session:
-    """Open a session in which the batcher's detector judges a new response. The `response` of `case` is ignored."""
+    """Open a session in which the batcher's detector judges a new response while it arrives.
+
+    Args:
+        batcher: The queue and thread of the detector.
+        case: The case with its sources. Its `response` is ignored.
+        threshold: The score from which text is flagged, as one number or as a dict by level, such as {"span": 0.4}.
+            Default: the detector's own thresholds.
+    """
     case = replace(case, response="")
     if isinstance(batcher.detector, Streaming):
         session = await batcher.call(lambda detector: (detector.stream(case), thresholds_in_force(detector, threshold)))

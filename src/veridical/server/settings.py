@@ -144,7 +144,7 @@ class ProxySettings:
 
     @property
     def markers(self) -> list[Marker]:
-        """The parsed `context_markers`."""
+        """The words before and after retrieved passages, parsed from `context_markers`."""
         return [read_marker(text) for text in self.context_markers]
 
     @property
@@ -186,14 +186,14 @@ class ServerSettings:
     Attributes:
         detectors: The specs that requests may name. The first one serves requests that name no detector.
         own_detectors: Further detector objects that requests may name, by name.
-        connection: How detectors reach their chat model.
+        connection: How detectors and revisers reach their chat model. None if there is none.
         keys: The API keys that clients must have. If empty, no key is needed.
         cors: The origins whose pages may use the service from a browser. "*" allows all origins.
         hosts: The allowed values of the `Host` header, without a port. If empty, any value is allowed. On a loopback
             address without keys, allow only the loopback names. Otherwise, pages of other sites could reach the service
             (DNS rebinding).
         proxy: The settings of the proxy to a chat server whose replies are checked. None for no proxy.
-        history: Where to keep checks. None to keep nothing.
+        history: Where and for how long to store checked cases. None to store nothing.
         reviser: The default reviser (`veridical.workflows.revise.named`). Default: "factored" if the connection has a
             model, and "delete" otherwise.
         log_text: Whether the log contains the texts of requests.

@@ -88,7 +88,10 @@ class Stream:
     keep: Callable[[list[Checked]], Awaitable[object]] | None = None
 
     async def events(self) -> AsyncGenerator[bytes, None]:
-        """Yield the events until the response has ended. If something fails, the last event is an error."""
+        """Yield the server-sent events: `start`, then `verdicts` for each newly judged part, and at last `result`.
+
+        For `result`, the whole response is judged once more. If something fails, the last event is `error`.
+        """
         try:
             async with asyncio.timeout(self.service.settings.limits.stream_timeout):
                 async for event_bytes in self._events():
@@ -134,7 +137,13 @@ class Stream:
 async def open_stream(request: Request, service: Service, keep: Keep | None = None) -> Stream:
     """Parse the first line of a request to `POST /v1/stream`, and return the stream, which has not begun yet.
 
-    The errors are the same as for a request to `POST /v1/check`.
+    `keep` stores the result in the history. Without it, nothing is stored.
+
+    Raises:
+        WireError: The line is not JSON or not such a request.
+        InputError: The case is not valid, or the server has no such detector.
+        Refused: The line or the case exceeds a limit (413), the line does not arrive in time (408), or the body is
+            neither JSON nor JSON Lines (415).
     """
     limits = service.settings.limits
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -37,7 +37,9 @@ class Upstream:
     Without `key_env` in the settings, the keys of clients are forwarded. The proxy then sends no key of its own, not
     even $OPENAI_API_KEY to OpenAI.
 
-    If the URL is not valid or the key is missing, the constructor raises the errors of `llm.endpoint.resolve_server`.
+    Raises:
+        InputError: The base URL in the settings is not valid.
+        CannotJudgeError: The environment variable `key_env` is not set, or its value is not a valid key.
     """
 
     def __init__(self, settings: ProxySettings) -> None:
@@ -62,10 +64,15 @@ class Upstream:
     async def send(
         self, path: str, document: Mapping[str, Any] | None, headers: Mapping[str, str]
     ) -> tuple[int, dict[str, Any], dict[str, str]]:
-        """Send a request to the chat server and return its complete response: POST with a JSON document, GET for None.
+        """Send a request to the chat server, and return its complete response.
 
         If the server answers with an error, the status and the message of the error are kept, in whatever form the
         server gives the message.
+
+        Args:
+            path: The path after the base URL, such as "/models".
+            document: The JSON document to send with POST. None sends a GET request.
+            headers: The headers to send.
 
         Returns:
             The status and the JSON object of the HTTP response, and the headers to forward.
@@ -79,10 +86,14 @@ class Upstream:
     async def stream(
         self, path: str, document: Mapping[str, Any], headers: Mapping[str, str]
     ) -> httpx.Response | tuple[int, dict[str, Any], dict[str, str]]:
-        """Send a JSON document and open the HTTP response, so that you can read it with `chunks`.
+        """Send a JSON document to the chat server, and open its response, so that you can read it with `chunks`.
 
-        You have to close the response. If the server answers with an error, the error is returned as in `send`. The
-        exceptions are the same as for `send`.
+        You have to close the response. If the server answers with an error, a tuple is returned instead: the status,
+        the JSON object with the error, and the headers to forward.
+
+        Raises:
+            Refused: The HTTP response is missing or not a stream, or the error cannot be read (502), or it is late
+                (504).
         """
         async with self._in_time():
             response = await self._request(path, document, headers)
@@ -99,7 +110,7 @@ class Upstream:
         Without an end mark, the stream counts as complete if every choice has its `finish_reason`.
 
         Raises:
-            Refused: The stream contains anything else, or is not complete.
+            Refused: The stream contains anything else, is too large or is not complete (502), or it is late (504).
         """
         finished: dict[int, bool] = {}
         most = self._settings.reply_bytes
@@ -277,7 +288,9 @@ def choices_of(answer: Mapping[str, Any], field: str) -> list[dict[str, Any]]:
 
 
 def text_of(content: str | list[dict[str, Any]] | None) -> str | None:
-    """Join the text of a message's content, which may be a list of parts.
+    """Return the text of a message's content. If the content is a list of parts, their texts are joined.
+
+    None stays None, and a part without a text, such as an image, is left out.
 
     >>> text_of([{"type": "text", "text": "It is "}, {"type": "reference"}, {"type": "text", "text": "red."}])
     'It is red.'

@@ -36,7 +36,8 @@ def assert_grounded(
 
     Args:
         response: The text to check, exactly as it was generated.
-        sources: The texts that the response may rest on, as in `veridical.check`.
+        sources: The texts that the response may rest on, as one source or a list. Each source can be a text, a
+            `Source`, or any other form that `veridical.check` accepts.
         detector: A detector spec such as "overlap", or a detector object (with `name` and `judge`). The detector of a
             spec is loaded only once per process.
         threshold: The lowest score in [0, 1] that is flagged, as one number for all levels or as a dict such as
