@@ -142,7 +142,7 @@ def read(
 
 
 def table() -> str:
-    """Make a Markdown table of the registered data sets from their `INFO`."""
+    """Make a Markdown table with one row of metadata (`Info`) for each registered data set."""
     lines = [
         "| name | data set | labels | splits | languages | a document is | licence |",
         "|---|---|---|---|---|---|---|",

@@ -23,7 +23,7 @@ from veridical.records.types import Example
 class UnfitRow(DataError):
     """Raised for a row that is a known defect of the published set.
 
-    The row is skipped, and only `on_bad` gets the error.
+    `read_rows` skips such a row. It passes the error to the function `on_bad` if there is one, and never raises it.
     """
 
 
@@ -46,7 +46,7 @@ class Row:
     within: str = ""
 
     def bad(self, message: str, *, hint: str | None = None, kind: type[DataError] = DataError) -> DataError:
-        """Make the error that reports `message` for this row."""
+        """Make the error, of the class `kind`, that reports `message` for this row. It is returned, not raised."""
         where = f"{self.within}: " if self.within else ""
         return kind(where + message, path=self.path, line=self.line, hint=hint)
 
@@ -197,7 +197,10 @@ def read_rows(rows: Iterable[Row], make: Callable[[Row], Iterable[Example]], on_
 
 
 def jsonl_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
-    """Yield one row for each JSON object of a JSON Lines file. The file is streamed, and blank lines are skipped."""
+    """Yield one row for each JSON object of a JSON Lines file. The file is streamed, and blank lines are skipped.
+
+    If a line is not a JSON object, its `DataError` is passed to the function `on_bad`, or raised if `on_bad` is None.
+    """
     number = 0
 
     def count_bad(error: DataError) -> None:
@@ -213,10 +216,11 @@ def jsonl_rows(path: Path, on_bad: OnBad = None) -> Iterator[Row]:
 
 
 def object_rows(path: Path, line: int, number: int, value: object, on_bad: OnBad, *, escapes: bool) -> Iterator[Row]:
-    """Yield a parsed JSON value as a row if it is an object. Any other value is a bad row (`on_bad`, or an error).
+    """Yield a parsed JSON value as a row if it is an object. Any other value is an error.
 
-    An object that contains a lone surrogate (half of a UTF-16 pair) is a bad row, too. JSON can only contain one as a
-    `\\u` escape, so this is checked only if you set `escapes`.
+    An object that contains a lone surrogate (half of a UTF-16 pair) is an error, too. JSON can only contain one as a
+    `\\u` escape, so this is checked only if you set `escapes`. The error is passed to the function `on_bad`, or raised
+    if `on_bad` is None.
     """
     try:
         if escapes:

@@ -68,7 +68,9 @@ class Labels:
     required: bool = field(default=True, kw_only=True)
 
     def example(self, row: Row, case: Case, group: tuple[tuple[str, str], ...] = ()) -> Example:
-        """Build an example from a case and the gold label in its row. `group` has further pairs to group results by.
+        """Build an example from a case and the gold label in its row.
+
+        `group` has pairs of key and value by which results can be grouped, in addition to the columns in `self.group`.
 
         Raises:
             DataError: The row has no gold column, or its label or spans cannot be read.
@@ -167,6 +169,9 @@ def _verdict(item: Row, case: Case) -> Verdict:
 def columns_and_labels(query: Mapping[str, str], *, unlabelled: bool = False) -> tuple[Columns, Labels]:
     """Interpret the query "response=COLUMN&label=COLUMN…" of a data spec, given as a dict from name to value.
 
+    Return the columns with the parts of a case, and the reader of the gold labels. If `unlabelled` is set, this reader
+    accepts rows without a label.
+
     Raises:
         UnknownNameError: The query has an unknown name.
     """
@@ -208,8 +213,14 @@ class OwnData:
     ) -> Iterator[Example]:
         """Read one example from each row of a file, or of the files in a folder, with one file per split.
 
-        `path` may end in a query that names columns, such as "answers.csv?response=answer&label=verdict". Rows without
-        a gold label are errors unless you set `unlabelled`.
+        Args:
+            path: The file or folder. It may be followed by a query that names columns, such as
+                "answers.csv?response=answer&label=verdict".
+            split: The name of the split to read, which is a file name without extension. Default: all files.
+            on_bad: Called with the error of each row that cannot be read, which is then skipped. By default, the error
+                is raised.
+            unlabelled: If true, rows need no gold label.
+            remark: Called at the end with each line of notes on how the labels were interpreted.
         """
         name, _, query = (str(path), "", "") if path.exists() else str(path).partition("?")
         given = dict(parse_qsl(query, keep_blank_values=True))

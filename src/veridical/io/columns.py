@@ -135,7 +135,7 @@ class Columns:
         return any((self.response, self.sources, self.must_cover, self.id, self.question))
 
     def is_own_case(self, row: Mapping[str, Any]) -> bool:
-        """Return whether a JSON object has only the fields of a `Case`, apart from labels and the group.
+        """Return whether a JSON object has only the fields of a `Case`, apart from columns of labels and of the group.
 
         It must have the field "response". The result is False if you have named columns (`maps`).
         """
@@ -307,8 +307,13 @@ def own_case(
 ) -> tuple[Case, str | None]:
     """Build a case from a JSON object with the fields of a `Case`, or of a conversation (its last assistant turn).
 
-    Return the case, and the object's value in the column `group` (None if there is none). `notes` counts ignored
-    content, as in `as_case`.
+    Return the case, and the object's value in the column `group` (None if there is none).
+
+    Args:
+        row: The JSON object.
+        columns: The columns that the user has named. Only `group` is used.
+        default_id: The id for an object without one.
+        notes: A counter of ignored content, such as sources that are null. This function adds to it.
 
     Raises:
         InputError: The object does not describe a case.
@@ -317,7 +322,11 @@ def own_case(
 
 
 def own_turns(row: Mapping[str, Any], columns: Columns, *, default_id: str) -> list[Case]:
-    """Build a case for each assistant turn in a JSON object that is a conversation."""
+    """Build a case for each assistant turn in a JSON object that is a conversation.
+
+    The ids of the cases begin with the id of the conversation, or with `default_id` if it has none. Of `columns`, only
+    `group` is used.
+    """
     return decode_cases(_own_body(row, columns, Counter()), default_id=default_id)
 
 

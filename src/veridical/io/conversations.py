@@ -132,9 +132,9 @@ def read_conversation(
 ) -> list[Case]:
     """Build a case from each assistant turn of a conversation that contains text, in order.
 
-    The sources of a case are the evidence in the messages before the turn. The id of a case consists of `id` and the
-    number of the message. The `question` of a case is the user's last turn. If that turn depends on an earlier one
-    ("And for children?"), the user's turn before it is prepended.
+    The sources of a case are the evidence in the messages before the turn: passages, tool results and statements of the
+    user. The id of a case consists of `id` and the number of the message. The `question` of a case is the user's last
+    turn. If that turn depends on an earlier one ("And for children?"), the user's turn before it is prepended.
 
     Messages may have `sources` of their own, which are evidence for all turns that follow. If a user's message contains
     a retrieved context in the form of a known prompt (`io.prompt_context`), this context is evidence, too.
@@ -182,11 +182,13 @@ def coming_turn(
 ) -> Case:
     """Build the case for a response of the assistant that is still to come, with an empty response.
 
-    Use it to check a response while it is generated. The evidence in `messages` becomes the sources of the case. System
-    messages are treated as by `read_conversation` with `system="context"`.
+    Use it to check a response while it is generated. The evidence in `messages` (passages, tool results and statements
+    of the user) becomes the sources of the case. Of a system message, only a marked context is evidence: the text
+    between <context> and </context>, or the retrieved context of a known prompt.
 
     Args:
-        messages: The conversation so far, as in `read_conversation`.
+        messages: The conversation so far, as message objects, dictionaries, or pairs of role and text, in one of the
+            forms that `read_conversation` accepts.
         id: The id of the case.
         sources: Further passages that are evidence.
         evidence_roles: Additional role names, such as "docs". The full text of their messages is evidence.

@@ -45,9 +45,17 @@ class Document:
 def read_document(
     path: Path, *, encoding: str = "utf-8", max_bytes: int = MAX_BYTES, empty_allowed: bool = False
 ) -> str:
-    """Convert a source document to text, without its page positions and notes.
+    """Read a source document from a file and return only its text, without page positions and notes.
 
-    The arguments and errors are those of `load_document`.
+    Args:
+        path: The file. Its extension decides the format.
+        encoding: The encoding of a text file without a byte-order mark.
+        max_bytes: The maximum size of the file, in bytes.
+        empty_allowed: If true, a file with only white space gives an empty text and no error. A PDF or HTML page
+            without text is still an error.
+
+    Raises:
+        DataError: The file cannot be read, has another format than its extension says, or contains no text.
     """
     return load_document(path, encoding=encoding, max_bytes=max_bytes, empty_allowed=empty_allowed).text
 
@@ -57,9 +65,14 @@ def load_document(
 ) -> Document:
     """Read a source document from a file and convert it to text.
 
-    The file extension decides the format. Text files need no extra, and all other formats need the extra `documents`.
-    If `empty_allowed` is set, a file with only white space gives an empty text and no error. A PDF or HTML page without
-    text is still an error.
+    Text files need no extra, and all other formats need the extra `documents`.
+
+    Args:
+        path: The file. Its extension decides the format.
+        encoding: The encoding of a text file without a byte-order mark.
+        max_bytes: The maximum size of the file, in bytes.
+        empty_allowed: If true, a file with only white space gives an empty text and no error. A PDF or HTML page
+            without text is still an error.
 
     Raises:
         DataError: The file cannot be read, has another format than its extension says, or contains no text.
@@ -76,8 +89,8 @@ def document_of(data: bytes, path: Path, *, encoding: str = "utf-8", max_charact
     `path` is not opened. It only decides the format, by the file extension, and names the file in error messages.
 
     Raises:
-        DataError: One of the errors of `load_document`, or the text has more than `max_characters` characters. An
-            office file of a few kilobytes can contain hundreds of megabytes of text.
+        DataError: The data have another format than the extension says, contain no text, or contain more than
+            `max_characters` characters of text. An office file of a few kilobytes can contain hundreds of megabytes.
     """
     kind = path.suffix.lower()
     if kind == ".pdf":

@@ -42,7 +42,8 @@ _BINARY = {
 def ending_of(path: str | Path) -> str:
     """Return the file extension that determines how a file is read.
 
-    If the file ends in ".gz", this is the extension before ".gz".
+    If the file ends in ".gz", this is the extension before ".gz". Parquet and Excel files cannot be read compressed, so
+    for them the result stays ".gz".
 
     >>> ending_of("rows.CSV.gz"), ending_of("a.parquet")
     ('.csv', '.parquet')

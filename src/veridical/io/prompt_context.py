@@ -17,7 +17,8 @@ from veridical.records.errors import InputError
 class Marker:
     """Locates the retrieved context in the prompts of one application, by the words before and after it.
 
-    If `after` is None, the context goes on to the end of the message.
+    The retrieved context consists of the passages that the application has put into the prompt as evidence. If `after`
+    is None, the context goes on to the end of the message.
     """
 
     before: re.Pattern[str]
@@ -75,6 +76,9 @@ _ASKED = re.compile(r"(?:Question|Query|Answer the given question): ")
 
 def read_marker(text: str) -> Marker:
     """Parse a marker, written as "BEFORE...AFTER", or as "BEFORE" if the context is the rest of the message.
+
+    Raises:
+        InputError: The text has no words before the context.
 
     >>> context_of("Facts: It rains. Task: Tell me.", [read_marker("Facts:...Task:")]).text
     ' It rains. '

@@ -161,7 +161,7 @@ class RowReader:
     def case(self, row: SourceRow, default_id: str) -> tuple[Case, str | None]:
         """Convert a row to a case. Return the case, and the row's value in the column `group` (None if there is none).
 
-        If the row is a conversation, the case is its last assistant turn.
+        If the row is a conversation, the case is its last assistant turn. `default_id` is the id for a row without one.
 
         Raises:
             DataError: The row contains no case. The error names the file and the line.
@@ -206,7 +206,11 @@ class RowReader:
         return {"response", "messages"}.isdisjoint(value) and self._columns_of_table(value) is None
 
     def cases(self, row: SourceRow, default_id: str) -> list[Case]:
-        """Convert a row to cases: one case, or for a conversation one case for each assistant turn."""
+        """Convert a row to cases: one case, or for a conversation one case for each assistant turn.
+
+        `default_id` is the id for a row without one. In a conversation, the id of a case is the id of the row together
+        with the number of the message.
+        """
         case, _ = self.case(row, default_id)
         content = row.content
         if isinstance(content, DataError) or "messages" not in content or self._columns_of_table(content) is not None:

@@ -51,7 +51,11 @@ def as_sources(items: Sources) -> list[Source]:
 
 
 def listed_sources(items: Sources) -> list[Any]:
-    """Return a list of sources unchanged, and put a single source into a list."""
+    """Return the given sources as a list. A single source becomes a list with one item, and None an empty list.
+
+    Raises:
+        InputError: The sources are a table such as a pandas data frame, not one of its columns.
+    """
     if hasattr(items, "iterrows"):  # it would yield the names of its columns
         raise InputError(f"the sources are of the type {type(items).__name__}", hint="give one of its columns")
     is_one = isinstance(items, str | bytes | Source | Path | Mapping) or _document_text(items) is not None

@@ -61,10 +61,11 @@ def most_values(data: bytes) -> int:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Load a file that contains one JSON object, and parse it as strictly as `parse` does.
+    """Load a file that contains one JSON object.
 
     Raises:
-        DataError: The file cannot be read, or is not a JSON object. The message names the file.
+        DataError: The file cannot be read, is not a JSON object, repeats a key, or contains NaN or infinity. The
+            message names the file.
     """
     try:
         return parse(read_text(path))

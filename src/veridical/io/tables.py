@@ -102,7 +102,7 @@ def list_in(cell: str) -> list[str | None] | None:
 def objects_in(cell: str) -> list[Any] | None:
     """Parse a cell that contains an object or a list of objects, as JSON or Python write it.
 
-    Return None for any other cell.
+    A single object gives a list with one item. Return None for any other cell.
 
     >>> objects_in("[{'text': 'a', 'score': None}]"), objects_in('{"text": "a"}'), objects_in("[1] A note.")
     ([{'text': 'a', 'score': None}], [{'text': 'a'}], None)
@@ -133,6 +133,8 @@ def csv_table(
     max_bytes: int = MAX_BYTES,
 ) -> Iterator[TableRow]:
     """Yield the rows of a CSV or other delimited text file, each with the line on which it begins.
+
+    A row that cannot be parsed has a `DataError` in place of its values.
 
     Args:
         path: The file to read. "-" is standard input.
@@ -262,8 +264,9 @@ def _chosen(path: Path, head: list[str], choose: Choose) -> frozenset[str]:
 def xlsx_table(path: Path, choose: Choose, *, max_bytes: int = MAX_BYTES) -> Iterator[TableRow]:
     """Yield the rows of an Excel table, with cells as texts, from the first sheet that has rows and is not hidden.
 
-    The first row with a value is the header, and `choose` selects the columns to read. A file that unzips to more than
-    16 times `max_bytes` raises a `DataError`, because a small file can unzip to a huge size.
+    Each row comes with its number in the sheet, from 1. The first row with a value is the header. `choose` gets the
+    names of all columns and returns those to read. A file that unzips to more than 16 times `max_bytes` raises a
+    `DataError`, because a small file can unzip to a huge size.
     """
     data = read_bytes(path)
     check_parts(data, path, _MOST_UNPACKED * max_bytes, hint="split it, or save it as CSV")
@@ -412,7 +415,9 @@ def excel_sheets(data: bytes, path: Path) -> Iterator[ExcelSheet]:
 
 
 def parquet_table(path: Path, choose: Choose, *, max_bytes: int = MAX_BYTES) -> Iterator[TableRow]:
-    """Yield the rows of a Parquet file. Only the columns that `choose` selects are read.
+    """Yield the rows of a Parquet file, each with its number from 1.
+
+    `choose` gets the names of all columns and returns those to read.
 
     Very large rows are errors, to limit memory. If the rows of a row group have more than 16 times `max_bytes` on
     average, a `DataError` is raised. For a single row with more than 400,000 values, or with texts of more than four

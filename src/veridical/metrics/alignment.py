@@ -25,7 +25,7 @@ from veridical.records.types import GOLD_THRESHOLD, Example, Judgement, Threshol
 
 @dataclass(frozen=True, slots=True)
 class Characters:
-    """The gold and predicted scores of one response, as arrays with one entry per character.
+    """The scores of one response in the gold judgement and in the prediction, as arrays with one entry per character.
 
     Attributes:
         text: The response.
@@ -103,8 +103,9 @@ def characters(example: Example, judgement: Judgement) -> Characters | None:
 def response_pair(example: Example, judgement: Judgement) -> tuple[bool, float] | None:
     """Return the gold label of the response (True = hallucinated) and the score that a detector's judgement predicts.
 
-    Gold and prediction each have a score of the whole response. If one of them has none, its highest verdict is used
-    instead. A verdict of the prediction is used only if it overlaps characters that both judged.
+    The label comes from the gold judgement of `example`, and the score from `judgement`, the prediction. If one of them
+    has no score of the whole response, its highest verdict is used instead. A verdict of the prediction is used only if
+    it overlaps characters that both judged.
 
     Gold may judge only a part of the response, such as one phrase in HaDes. If the prediction then has verdicts, its
     score is the highest verdict that overlaps this part, or 0 if none does.
@@ -136,8 +137,9 @@ def word_scores(
 ) -> tuple[Bools, Floats] | None:
     """Return the gold label and the predicted score of each word of the response (Chang et al. 2024, §5.3).
 
-    Only words with a character that both gold and prediction judged are used, and no stop words if you pass
-    `is_stop_word`. Return None if there is no such word, or if `characters` would return None.
+    The label comes from the gold judgement of `example`, and the score from `judgement`. Only words with a character
+    that both judged are used, and no stop words if you pass `is_stop_word`. Return None if there is no such word, or if
+    the gold judgement says that the response is hallucinated but marks no span.
 
     >>> from veridical.records.types import Case, Verdict
     >>> gold = Judgement("1", "human:a", verdicts=(Verdict(Span(3, 7), 1.0),))
@@ -154,7 +156,8 @@ def as_decided(example: Example, judgement: Judgement, thresholds: Thresholds) -
 
     Metrics of decisions, such as accuracy, use it to measure the decision of `records.decide`, which depends on the
     score of the response and on its verdicts. If gold judged only a part of the response, only the verdicts on that
-    part are used. If `response_pair` would return None, the judgement is returned unchanged.
+    part are used. If the gold judgement or `judgement` says nothing about hallucination, or if they judged no character
+    in common, `judgement` is returned unchanged.
 
     >>> from veridical.records.types import Case, Verdict
     >>> example = Example(Case("1", "In Rome"), Judgement("1", "human:a", hallucination=1.0))

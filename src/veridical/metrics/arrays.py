@@ -15,7 +15,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 def as_labels(values: ArrayLike, what: str = "labels") -> Bools:
-    """Convert `values` to a bool array of *shape* (n,).
+    """Convert `values` to a bool array of *shape* (n,). Error messages call the values `what`.
 
     Raises:
         InputError: The values are not one-dimensional, or contain something other than booleans, 0 and 1.
@@ -34,7 +34,7 @@ def as_labels(values: ArrayLike, what: str = "labels") -> Bools:
 
 
 def as_scores(values: ArrayLike, what: str = "scores") -> Floats:
-    """Convert `values` to a float array of *shape* (n,).
+    """Convert `values` to a float array of *shape* (n,). Error messages call the values `what`.
 
     Raises:
         UndefinedMetricError: A value is NaN or infinite.

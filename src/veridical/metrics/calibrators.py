@@ -39,7 +39,7 @@ class Platt:
         return probability
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters as JSON, for `calibrator` to read."""
+        """Return the parameters as a dictionary of JSON values, from which `calibrator` builds this object again."""
         return asdict(self)
 
 
@@ -72,7 +72,7 @@ class Isotonic:
         return probability
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters as JSON, for `calibrator` to read."""
+        """Return the parameters as a dictionary of JSON values, from which `calibrator` builds this object again."""
         return {"kind": self.kind, "scores": list(self.scores), "probabilities": list(self.probabilities)}
 
 

@@ -35,9 +35,10 @@ class Confusion:
 
     @classmethod
     def of(cls, labels: ArrayLike, flagged: ArrayLike, weight: ArrayLike | None = None) -> Confusion:
-        """Count true and false positives and negatives. `labels` and `flagged` are bools, one for each item.
+        """Count true and false positives and negatives.
 
-        If you pass `weight`, an item of weight 2 is counted twice.
+        `labels` are the gold labels and `flagged` the decisions, as one bool for each item. If you pass `weight`, an
+        item of weight 2 is counted twice.
 
         >>> Confusion.of([1, 1, 0, 0], [1, 0, 0, 0])
         Confusion(tp=1.0, fp=0.0, fn=1.0, tn=2.0)

@@ -28,8 +28,9 @@ def _omission_score(judgement: Judgement) -> float | None:
 def coverage_pair(example: Example, judgement: Judgement) -> tuple[bool, float] | None:
     """Return the gold label (True = something is omitted) and the predicted omission score.
 
-    The label comes from the gold judgement, and the score from the prediction. Each uses its `Judgement.omission`, or
-    its highest single omission if `omission` is None. Return None if gold or prediction has neither.
+    The label comes from the gold judgement of `example`, and the score from `judgement`, the prediction of a detector.
+    Each uses its `Judgement.omission`, or its highest single omission if `omission` is None. Return None if gold or
+    prediction has neither.
 
     >>> from veridical.records.types import Case
     >>> example = Example(Case("1", "a"), Judgement("1", "human:a", omission=0.0))
@@ -67,9 +68,9 @@ def _shared_sources(example: Example, judgement: Judgement) -> list[tuple[Source
 def source_scores(example: Example, judgement: Judgement) -> tuple[Bools, Floats] | None:
     """Return the gold label and the predicted omission score of each source with `must_cover`.
 
-    The label is True if gold marks any part of the source as omitted. The predicted score is the highest score of an
-    omission in the source, or 0 if there is none. A source is skipped if gold and prediction judged no character of it
-    in common.
+    The label is True if the gold judgement of `example` marks any part of the source as omitted. The predicted score is
+    the highest score of an omission in the source according to `judgement`, or 0 if there is none. A source is skipped
+    if gold and prediction judged no character of it in common.
 
     Return None if all sources are skipped, or if gold or prediction does not show which sources are omitted, because it
     has no omissions, no `judged_sources`, and no omission score below 0.5.
@@ -100,10 +101,12 @@ def source_scores(example: Example, judgement: Judgement) -> tuple[Bools, Floats
 def source_words(
     example: Example, judgement: Judgement, *, is_stop_word: Callable[[str], bool] | None = None
 ) -> tuple[Bools, Floats] | None:
-    """Return the gold label and the predicted score of each word in the sources with `must_cover`.
+    """Return the gold label and the predicted omission score of each word in the sources with `must_cover`.
 
-    This follows Chang et al. 2024, §5.3. Only words with a character that both gold and prediction judged are used, and
-    no stop words if you pass `is_stop_word`. Return None in the same cases as `source_scores`.
+    This follows Chang et al. 2024, §5.3. The labels come from the gold judgement of `example`, and the scores from
+    `judgement`, the prediction. Only words with a character that both judged are used, and no stop words if you pass
+    `is_stop_word`. Return None if both judged no character in common, or if one of them does not show which sources are
+    omitted (see `source_scores`).
 
     >>> from veridical.records.types import Case, Omission, Source, Span
     >>> case = Case("1", "a", (Source("pro", "very good", must_cover=True),))

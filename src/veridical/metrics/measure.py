@@ -79,11 +79,14 @@ class FunctionOfSums:
     formula: Callable[[Floats], float]
 
     def value(self, rows: Floats, weight: Floats) -> float:
-        """Compute the value of weighted rows (`Statistic.value`)."""
+        """Compute the value of the metric over `rows`, where a row of weight 2 counts as two equal rows."""
         return float(self.formula(weight @ self.terms(rows)))
 
     def resampled(self, rows: Floats, document: NDArray[np.int64], times: Floats) -> Floats:
-        """Compute the value in each bootstrap sample of documents (`Statistic.resampled`)."""
+        """Compute the value in each bootstrap sample of documents, *shape* (samples,), or NaN where it is undefined.
+
+        Row i belongs to document `document[i]`, which counts `times[s, document[i]]` times in sample s.
+        """
         columns = self.terms(rows).T
         per_document = np.stack([np.bincount(document, column, minlength=times.shape[1]) for column in columns], axis=1)
         return self.values(times @ per_document)
@@ -116,11 +119,14 @@ class RankingArea:
     areas: Callable[[ArrayLike, ArrayLike, Floats], Floats]
 
     def value(self, rows: Floats, weight: Floats) -> float:
-        """Compute the value of weighted rows (`Statistic.value`)."""
+        """Compute the value of the metric over `rows`, where a row of weight 2 counts as two equal rows."""
         return self.area(rows[:, 0] > 0, rows[:, 1], weight)
 
     def resampled(self, rows: Floats, document: NDArray[np.int64], times: Floats) -> Floats:
-        """Compute the value in each bootstrap sample of documents (`Statistic.resampled`)."""
+        """Compute the value in each bootstrap sample of documents, *shape* (samples,), or NaN where it is undefined.
+
+        Row i belongs to document `document[i]`, which counts `times[s, document[i]]` times in sample s.
+        """
         step = max(1, _DRAWN_WEIGHTS // len(rows))
         chunks = (times[start : start + step][:, document] for start in range(0, len(times), step))
         return np.concatenate([self.areas(rows[:, 0] > 0, rows[:, 1], weights) for weights in chunks])
@@ -274,10 +280,19 @@ def resampled_values(
 ) -> tuple[list[Floats], int]:
     """Compute the metric of several systems in the same bootstrap samples, so that their values can be compared.
 
-    `systems` contains the `rows_per_case` of each system. All other arguments and the errors are those of `interval`.
+    Args:
+        metric: The metric to measure.
+        systems: For each system, the result of `Metric.rows` for each case.
+        documents: The document of each case. None makes the case a document of its own.
+        resamples: The number of bootstrap samples, 1 or more.
+        seed: The seed of the random samples.
+        level: The confidence level of the interval that you will compute. It is only checked.
 
     Returns:
         The values of each system, *shape* (resamples,), and the number of documents from which samples are drawn.
+
+    Raises:
+        UndefinedMetricError: A system has no case that can be measured, or there is only one document.
     """
     for rows_per_case in systems:
         if len(rows_per_case) != len(documents):
@@ -311,7 +326,13 @@ def measure_rows(
 ) -> Measured:
     """Compute a metric over the rows of all cases (`Metric.rows`), and its bootstrap interval over documents.
 
-    The arguments are those of `interval`.
+    Args:
+        metric: The metric to measure.
+        rows_per_case: The result of `Metric.rows` for each case: its rows, or None if it cannot be measured.
+        documents: The document of each case. None makes the case a document of its own.
+        resamples: The number of bootstrap samples, 1 or more.
+        seed: The seed of the random samples. The same seed gives the same interval.
+        level: The confidence level of the interval, in (0, 1).
 
     Returns:
         The value, its interval, and the number of cases that could be measured. An undefined value or interval is None,

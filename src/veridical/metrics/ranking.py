@@ -57,7 +57,7 @@ def _single(
 
 
 def roc_aucs(labels: ArrayLike, scores: ArrayLike, weights: Floats) -> Floats:
-    """Compute `roc_auc` for many weightings of the same items at once, such as bootstrap samples.
+    """Compute the area under the ROC curve for many weightings of the same items at once, such as bootstrap samples.
 
     `weights` has *shape* (samples, n), and the result has *shape* (samples,). The value is NaN for samples in which all
     items with a weight above 0 have the same label.
@@ -72,7 +72,7 @@ def roc_aucs(labels: ArrayLike, scores: ArrayLike, weights: Floats) -> Floats:
 
 
 def average_precisions(labels: ArrayLike, scores: ArrayLike, weights: Floats) -> Floats:
-    """Compute `average_precision` for many weightings of the same items at once, such as bootstrap samples.
+    """Compute average precision for many weightings of the same items at once, such as bootstrap samples.
 
     `weights` has *shape* (samples, n), and the result has *shape* (samples,). The value is NaN for samples in which all
     items with a weight above 0 have the same label.

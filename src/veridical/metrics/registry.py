@@ -30,7 +30,10 @@ def score_row(example: Example, judgement: Judgement, _: float) -> Floats | None
 
 
 def decided(formula: Callable[[Confusion], float]) -> FunctionOfSums:
-    """Build a statistic that applies `formula` to the confusion matrix of (label, flagged) rows."""
+    """Build the statistic of a metric of decisions, such as accuracy.
+
+    It counts rows of label and decision (flagged or not) in a confusion matrix, and applies `formula` to this matrix.
+    """
 
     def terms(rows: Floats) -> Floats:
         gold, flagged = rows[:, 0] > 0, rows[:, 1] > 0

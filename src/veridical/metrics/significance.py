@@ -60,7 +60,8 @@ def bootstrap(
 def draw_documents(count: int, *, resamples: int, seed: int, level: float = 0.95) -> Floats:
     """Draw bootstrap samples of documents, and return how often each document occurs in each sample.
 
-    The result has *shape* (resamples, count).
+    The result has *shape* (resamples, count). `count` is the number of documents. `level`, the confidence level of the
+    interval that you will compute, is only checked.
 
     Raises:
         UndefinedMetricError: There are fewer than two documents.

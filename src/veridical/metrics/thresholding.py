@@ -35,8 +35,12 @@ CRITERIA = ("f1", "balanced_accuracy", "means", "precision@P")
 def threshold_fitter(criterion: str) -> ThresholdFitter:
     """Return the function that fits a threshold to labels and scores by `criterion`.
 
-    The criterion is "f1", "balanced_accuracy", "means", or "precision@P" with the precision to reach, such as
-    "precision@0.9".
+    The criteria are:
+
+    - "f1": the highest F1.
+    - "balanced_accuracy": the highest balanced accuracy.
+    - "means": halfway between the mean scores of both classes.
+    - "precision@P": the highest recall with a precision of at least P, such as "precision@0.9".
 
     Raises:
         UnknownNameError: The criterion is not one of `CRITERIA`.
@@ -109,7 +113,7 @@ def threshold_for_precision(
 
 
 def threshold_between_means(labels: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """Return the threshold halfway between the mean score of the positive and that of the negative class.
+    """Return the threshold halfway between the mean scores of the positive and the negative class.
 
     For scores in [0, 1], the threshold lies in [0, 1]. This is the threshold of George and Stuhlmüller 2023, §2.3. They
     average the probability that a summary is right, which is one minus our score, so both midpoints give the same
@@ -180,8 +184,8 @@ def pairs(level: Level, example: Example, judgement: Judgement) -> Floats | None
     At the levels `RESPONSE` and `COVERAGE`, a case has one row. At `SPAN` and `SOURCE`, it has one row for each content
     word of the response, or of the sources with `must_cover`.
 
-    Return None if gold and judgement cannot be compared at this level. At level `RESPONSE`, also return None if gold
-    judged only a part of the response.
+    Return None if the gold judgement and `judgement` cannot be compared at this level. At level `RESPONSE`, also return
+    None if the gold judgement is only about a part of the response.
 
     >>> from veridical.records.types import Case
     >>> example = Example(Case("1", "In Rome"), Judgement("1", "human:a", hallucination=1.0))

@@ -27,7 +27,8 @@ from veridical.records.types import (
 def decide(case: Case, judgement: Judgement, thresholds: Thresholds | None = None) -> Decision:
     """Decide which scores of a judgement are flagged, by comparing each score with the threshold for its level.
 
-    A score is flagged if it is at least the threshold. The default threshold of every level is 0.5.
+    The levels are the whole response, its spans, the coverage of the sources as a whole, and spans of the sources
+    (`Level`). A score is flagged if it is at least the threshold. The default threshold of every level is 0.5.
 
     Normally, each verdict is compared with the span threshold. If the judgement has sentence scores
     (`Judgement.sentences`), there are two steps. First, each sentence is compared with the response threshold, and one
@@ -74,7 +75,7 @@ def _inside(judgement: Judgement, sentences: Sequence[Span], threshold: float) -
 
 
 def flagged(judgement: Judgement, decision: Decision) -> list[Verdict]:
-    """Return the flagged verdicts, in the order of their spans."""
+    """Return the verdicts (scored spans of the response) that a decision flags, in the order of their spans."""
     return sorted((judgement.verdicts[i] for i in decision.verdicts), key=lambda v: v.span)
 
 
@@ -89,7 +90,7 @@ def hallucinated(decision: Decision) -> bool:
 
 
 def omitted(judgement: Judgement, decision: Decision) -> list[Omission]:
-    """Return the flagged omissions, sorted by source id, then span."""
+    """Return the omissions (scored spans of sources) that a decision flags, sorted by source id, then span."""
     return sorted((judgement.omissions[i] for i in decision.omissions), key=lambda o: (o.source_id, o.span))
 
 
@@ -126,7 +127,9 @@ def unjudged(case: Case, judgement: Judgement) -> list[Span]:
 
 
 def outcome(case: Case, judgement: Judgement, thresholds: Thresholds | None = None) -> Outcome:
-    """Return the outcome of a case with a single judgement, by the rules of `overall`.
+    """Return the outcome of a case with a single judgement, such as `Outcome.FLAGGED`.
+
+    Each score is compared with its threshold, 0.5 by default. The rules for the outcome are described at `overall`.
 
     >>> case = Case("1", "The tower is tall.")
     >>> [outcome(case, Judgement("1", "x", score)).value for score in (0.9, 0.1, None)]
@@ -139,6 +142,9 @@ def overall(
     case: Case, judgements: Sequence[Judgement], decisions: Sequence[Decision], flag_over: float | None = None
 ) -> Outcome:
     """Combine the judgements of one case by several detectors into one outcome.
+
+    `decisions` has one decision for each judgement, which lists the scores that reach their thresholds. These are the
+    possible outcomes:
 
     - `FLAGGED`: A decision flags the response, its coverage, a verdict or an omission. If you set `flag_over`, the
       decisions are ignored, and the case is flagged if the `hallucination` or `omission` score of a judgement is above

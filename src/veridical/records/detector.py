@@ -102,11 +102,11 @@ class StreamSession(Protocol):
     """Judges one response while it is being generated."""
 
     def feed(self, text_or_tokens: str | Sequence[int]) -> list[Verdict]:
-        """Append `text_or_tokens` to the response and return the new verdicts."""
+        """Append text or token ids to the response, and return the verdicts (scored spans) that are now possible."""
         ...
 
     def finish(self) -> list[Verdict]:
-        """End the response and return the remaining verdicts."""
+        """End the response, and return the verdicts that `feed` has not returned yet."""
         ...
 
 
@@ -124,7 +124,10 @@ class JudgesSpans(Protocol):
     """A detector that can score given spans of a response, such as the marked phrases of HaDes (Liu et al. 2022)."""
 
     def judge_spans(self, cases: Sequence[Case], spans: Sequence[Sequence[Span]]) -> list[Judgement]:
-        """Return one judgement for each case, with exactly one verdict for each given span that could be judged."""
+        """Return one judgement for each case, with exactly one verdict for each given span that could be judged.
+
+        `spans` has, for each case, the spans of the response to score.
+        """
         ...
 
 
@@ -133,7 +136,7 @@ class HasSalienceMaps(Protocol):
     """A detector whose judgements come with a map of how strongly each source word influences each response word."""
 
     def judge_with_maps(self, cases: Sequence[Case]) -> list[tuple[Judgement, SalienceMap | None]]:
-        """Judge as `judge` does, and pair each judgement with its salience map, or with None if there is no map."""
+        """Judge each case, and pair each judgement with its salience map, or with None if there is no map."""
         ...
 
 
@@ -160,7 +163,7 @@ class DetectorContext:
 
     @property
     def artifact(self) -> str | None:
-        """The innermost folder in `artifacts`, or None if the spec comes from the user."""
+        """The folder of the trained detector that contains the current spec. None if the spec comes from the user."""
         return self.artifacts[-1] if self.artifacts else None
 
     def inside(self, artifact: str) -> DetectorContext:
@@ -177,7 +180,7 @@ class DetectorContext:
 
 
 def info_of(detector: object) -> DetectorInfo:
-    """Return the `info` of a detector or detector class, or the default `DetectorInfo()` if it declares none.
+    """Return what a detector or detector class scores and needs: its `info`, or `DetectorInfo()` if it declares none.
 
     >>> class Plain:
     ...     name = "plain"

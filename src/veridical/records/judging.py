@@ -33,10 +33,11 @@ def not_judged(case: Case, by: str, *notes: str) -> Judgement:
 
 
 def nothing_to_judge(case: Case, info: DetectorInfo) -> str | None:
-    """Return the reason why a detector with this `info` cannot judge `case`, or None if it can.
+    """Return the reason why a detector cannot judge `case`, or None if it can.
 
-    Normally, a case with a blank response cannot be judged. A detector that scores coverage does judge it, if the case
-    has a source that must be covered, because a blank response omits all of it.
+    `info` says what the detector scores and needs. Normally, a case with a blank response cannot be judged. A detector
+    that scores coverage does judge it, if the case has a source that must be covered, because a blank response omits
+    all of it.
 
     >>> nothing_to_judge(Case("1", "It is red."), DetectorInfo())
     'there are no sources to compare with'
@@ -69,7 +70,12 @@ def judge(detector: Detector, cases: Sequence[Case]) -> list[Judgement]:
 
 
 def judge_with_maps(detector: Detector, cases: Sequence[Case]) -> list[JudgementWithMap]:
-    """Judge as `judge` does, and pair each judgement with its salience map, or with None if there is no map."""
+    """Judge each case with a detector, and pair each judgement with its salience map, or with None if there is no map.
+
+    A salience map shows how strongly each source word influences each response word. Everything else is as in `judge`:
+    cases that the detector cannot judge get no scores, reasoning before the answer is not judged, and the judgements
+    are checked.
+    """
     info = info_of(detector)
     starts = [answer_start(case.response) for case in cases]
     cases = [
@@ -102,7 +108,7 @@ def judge_with_maps(detector: Detector, cases: Sequence[Case]) -> list[Judgement
 def thresholds_in_force(
     detector: Detector | None = None, given: float | Mapping[str, float] | Thresholds | None = None
 ) -> Thresholds:
-    """Return the threshold that applies to each level.
+    """Return the decision threshold that applies to each level: response, span, coverage and source.
 
     A threshold that you pass comes first, then the detector's own threshold, then 0.5.
 

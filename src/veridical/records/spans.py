@@ -162,10 +162,11 @@ def overlapping(disjoint: Sequence[Span], span: Span) -> Sequence[Span]:
 def furthest_end(spans: Iterable[Span]) -> Callable[[int], int]:
     """Build a function that returns the highest end of all spans that start before a position.
 
-    Use it to test many spans for overlap with the same set of spans. If none in the set is empty, one of them overlaps
-    `span` exactly if `end_before(span.end) > span.start`, and one contains it exactly if
-    `end_before(span.start + 1) >= span.end`. Each call takes logarithmic time. If no span starts before the position,
-    the function returns 0.
+    If no span starts before the position, the function returns 0. Each call takes logarithmic time. Use it to compare
+    many spans with the same set of spans. If none in the set is empty, two rules hold:
+
+    - One of them overlaps `span` exactly if `end_before(span.end) > span.start`.
+    - One of them contains `span` exactly if `end_before(span.start + 1) >= span.end`.
 
     >>> end_before = furthest_end([Span(4, 6), Span(0, 9), Span(1, 2)])
     >>> end_before(0), end_before(5)
@@ -236,7 +237,9 @@ def cut(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
 
 
 def union_across_space(spans: Iterable[Span], text: str) -> list[Span]:
-    """Join spans as `union` does, and also join those with only white space between them.
+    """Join spans that overlap, touch, or have only white space between them.
+
+    The result is sorted, and empty spans are dropped.
 
     >>> union_across_space([Span(0, 2), Span(3, 5), Span(6, 7)], "ab cd,e")
     [Span(start=0, end=5), Span(start=6, end=7)]

@@ -84,7 +84,7 @@ class Spec:
         return self.values[0] if self.values else None
 
     def whole(self, name: str, default: int | None = None) -> int | None:
-        """Return the option `name` as an integer. It must be 1 or more."""
+        """Return the option `name` as an integer of at least 1, or `default` if the option is missing."""
         text = self.options.get(name)
         if text is None:
             return default
@@ -93,7 +93,10 @@ class Spec:
         return int(text)
 
     def number(self, name: str, default: float, low: float = 0.0, high: float = 1.0) -> float:
-        """Return the option `name` as a float. It must lie between `low` and `high`, both included."""
+        """Return the option `name` as a float, or `default` if the option is missing.
+
+        The number must lie between `low` and `high`, both included.
+        """
         text = self.options.get(name)
         if text is None:
             return default
@@ -107,11 +110,11 @@ class Spec:
         return number
 
     def flag(self, name: str, default: bool) -> bool:
-        """Return the option `name` as a bool. It must be "yes" or "no"."""
+        """Return True if the option `name` is "yes", False if it is "no", and `default` if it is missing."""
         return self.choice(name, "yes" if default else "no", ("yes", "no")) == "yes"
 
     def choice(self, name: str, default: str, known: Sequence[str]) -> str:
-        """Return the option `name`, which must be one of the texts in `known`.
+        """Return the option `name`, one of the texts in `known`, or `default` if the option is missing.
 
         Raises:
             UnknownNameError: The option has another value.
@@ -129,7 +132,7 @@ def _quoted(value: str, looks_like_option: bool = False) -> str:
 
 
 def parse_spec(text: str) -> Spec:
-    """Parse the text of a spec.
+    """Parse a spec, such as "verify:overlap,citations=all", into the name of a detector, its values and its options.
 
     Raises:
         InputError: An item is empty, an option is given twice, a quote is not closed, or the spec is longer than

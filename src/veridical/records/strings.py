@@ -84,7 +84,9 @@ def visible(text: str, start: int = 0, end: int | None = None) -> str:
 
 
 def visible_line(text: str) -> str:
-    r"""Replace characters as `visible` does, and also line feeds and tabs, so that the result is one line.
+    r"""Replace every control or hidden character by a visible symbol, so that the result is one line.
+
+    Unlike `visible`, it also replaces line feeds and tabs.
 
     >>> visible_line("a\nveridical: b")
     'a␊veridical: b'

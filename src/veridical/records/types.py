@@ -287,7 +287,7 @@ class Omission:
 
 @dataclass(frozen=True, slots=True)
 class SourceSpan:
-    """A span of one source."""
+    """A span of one source, with the id of the source and the position in its text."""
 
     source_id: str
     span: Span
@@ -445,6 +445,12 @@ class Thresholds:
     """The decision threshold of each `Level`: scores of this level that reach the threshold are flagged.
 
     Thresholds lie in [0, 1] and are 0.5 by default. Read them by attribute or by level.
+
+    Attributes:
+        response: The threshold for the score of the whole response (`Judgement.hallucination`).
+        span: The threshold for the scores of spans of the response (`Judgement.verdicts`).
+        coverage: The threshold for the score of how much the response omits (`Judgement.omission`).
+        source: The threshold for the scores of spans of the sources (`Judgement.omissions`).
 
     >>> Thresholds(span=0.4)[Level.SPAN], Thresholds.same(0.7).response
     (0.4, 0.7)
@@ -625,9 +631,10 @@ class Checked:
 
     @property
     def omitted(self) -> Mapping[str, tuple[TextSpan, ...]]:
-        """The flagged omissions of each source, by the source's id.
+        """The passages that the response should have mentioned but did not, by the id of their source.
 
-        The sources are in the order of the case. Sources without flagged omissions do not appear.
+        They are the spans of all omissions that at least one detector flags, sorted and with overlapping spans joined.
+        The sources are in the order of the case. Sources without such a passage do not appear.
         """
         spans: dict[str, list[Span]] = {source.id: [] for source in self.case.sources}
         for judgement, decision in zip(self.judgements, self.decisions, strict=True):
@@ -722,10 +729,9 @@ def judged_spans(case: Case, judgement: Judgement) -> list[Span]:
 
 
 def judged_source_spans(case: Case, judgement: Judgement) -> dict[str, list[Span]]:
-    """Return the spans whose coverage was judged, for each source with `must_cover`.
+    """Map the id of each source with `must_cover` to the spans of its text that were searched for omissions.
 
-    These are the spans that were searched for omissions. They are sorted and do not overlap. If no part of a source was
-    judged, its list is empty.
+    The spans are sorted and do not overlap. If no part of a source was searched, its list is empty.
 
     >>> case = Case("1", "abc", (Source("a", "In Rome", must_cover=True), Source("b", "Tall", must_cover=True)))
     >>> judged_source_spans(case, Judgement("1", "someone", judged_sources=(SourceSpan("a", Span(0, 2)),)))

@@ -194,15 +194,18 @@ def footnote_definitions(text: str) -> list[tuple[Span, str, str]]:
 
 
 def footnotes(text: str) -> dict[str, str]:
-    """Return the text of each footnote that is defined in `text`, by its mark (lower case, without accents).
+    """Map the mark of each footnote that is defined in `text`, such as "3", to the text of the footnote.
 
-    If several footnotes have the same mark, the first one is used.
+    The marks are in lower case and without accents. If several footnotes have the same mark, the first one is used.
     """
     return {_folded(mark): body for _, mark, body in reversed(footnote_definitions(text))}
 
 
 def footnote_marks(text: str) -> list[Span]:
-    """Find the spans of footnote marks (`[^3]`, ³), which may follow the full stop of their sentence."""
+    """Find the spans of footnote marks, such as `[^3]`, ³ or `<sup>3</sup>`.
+
+    A mark may stand after the full stop of the sentence that it belongs to.
+    """
     return [*(Span(*m.span()) for m in (*_FOOTNOTE.finditer(text), *_SUPERSCRIPT.finditer(text))), *tagged_marks(text)]
 
 

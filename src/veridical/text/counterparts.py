@@ -25,14 +25,16 @@ _MARGIN = {"name": 0.3, "value": 0.2}  # by how much the best candidate must be 
 
 
 class ContextSimilarity(NamedTuple):
-    """Features in [0, 1] that compare the context of a mention (a value or name) with that of another.
+    """Compares the words around a value or name of the response with the words around one in a source sentence.
 
-    The mention is in the response. The other one, the candidate, is in a source sentence and may correspond to it.
+    The value or name of the response is called the mention, and the one in the source sentence the candidate. All
+    features lie in [0, 1].
 
     Attributes:
-        closeness: The weighted proportion of the words around the mention that the source sentence also has.
+        closeness: The proportion of the other words in the mention's sentence that the source sentence also has. Rare
+            words count more.
         context: The same proportion, but words near the mention and near the candidate count more.
-        before: 1 if the same word precedes both.
+        before: 1 if the same word precedes mention and candidate.
         after: 1 if the same word follows both.
         content_before: 1 if the nearest content word before both is the same.
         content_after: 1 if the nearest content word after both is the same.
@@ -66,14 +68,14 @@ _WEIGHTS = {
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """A value or name in a source that may correspond to one in the response.
+    """A value or name in a source that may be about the same fact as one in the response, such as 1889 for 1899.
 
     Attributes:
-        sentence_i: The index of its source sentence.
+        sentence_i: The index of the source sentence in `SentenceIndex.sentences`.
         mention: The value or name in the source.
-        features: The similarity of the two contexts.
-        probability: The probability that the two correspond, in [0, 1].
-        closest: If true, no source sentence that is closer has a value or name of this kind.
+        features: The similarity of the words around it to the words around the value or name of the response.
+        probability: The probability that both are about the same fact, in [0, 1].
+        closest: If true, no source sentence more similar to the response's sentence has a value or name of this kind.
     """
 
     sentence_i: int
@@ -88,7 +90,8 @@ class MentionComparison:
     """The result of comparing a value or name of the response with the sources.
 
     Attributes:
-        counterpart: The different value or name that a source has in its place. None if there is no clear one.
+        counterpart: The different value or name that a source has in its place. None if the sources support the
+            response's value or name, or if no candidate is clearly the best.
         supported: If true, a source has the same value or name in its place, or a value that agrees with it, such as
             1,234 for "more than 1,000".
     """
@@ -102,7 +105,8 @@ def compare_mention(
 ) -> MentionComparison:
     """Compare a value or name of the response with those in the most similar source sentences.
 
-    Only values or names of the same kind are compared, such as two dates or two names.
+    Return whether a source supports it, or else which different value or name a source clearly has in its place. Only
+    values or names of the same kind are compared, such as two dates or two names.
 
     Args:
         index: The index of the sources.
@@ -153,10 +157,17 @@ def stated(index: SentenceIndex, sentence: Sentence, mention: Mention) -> bool:
 def counterparts(
     index: SentenceIndex, words: Sequence[WeightedWord], sentence: Sentence, mention: Mention
 ) -> Iterator[Counterpart]:
-    """Yield the values or names in the closest source sentences that are of the same kind as `mention`.
+    """Yield the values or names in the sources that may stand in the place of a value or name of the response.
 
-    Values and names that occur elsewhere in the sentence of the mention are skipped. The arguments are those of
-    `compare_mention`.
+    They are of the same kind, such as dates, and come from the source sentences that share most words with the response
+    around `mention`, the most similar sentence first. A value or name that also occurs elsewhere in the response's
+    sentence is skipped.
+
+    Args:
+        index: The index of the sources.
+        words: The words of the response's sentence with their weights, from `SentenceIndex.weighted`.
+        sentence: The sentence of the response.
+        mention: The value or name in this sentence.
     """
     near = [w.scaled(0.5 + 1 / (1 + d / 4)) for w in words if (d := mention.distance(w.token_i)) > 0]
     inside = range(mention.first, mention.last + 1)
@@ -222,7 +233,7 @@ def likeness(
 ) -> ContextSimilarity:
     """Compare the context of a value or name of the response with the context of one in a source sentence.
 
-    The field `rank` of the result is always 0.
+    The field `rank` of the result is 0, because it depends on the other source sentences. The caller sets it.
 
     Args:
         words: The words of the response's sentence with their weights.
@@ -341,12 +352,12 @@ def bound(sentence: Sentence, mention: Mention) -> str:
 def agrees(mention: Mention, bound: str, option: Mention) -> bool:
     """Check whether a source's value lies within the bound of the response's value, or rounds to that value.
 
-    For example, 1,234,567 rounds to "1.2 million". If the response's value has a bound and the two values cannot be
-    compared, they are assumed to agree.
+    For example, 60 lies within the bound of "more than 50", and 1,234,567 rounds to "1.2 million". If the response's
+    value has a bound and the two values cannot be compared, they are assumed to agree. Names never agree.
 
     Args:
         mention: The value of the response.
-        bound: Its bound, from the function `bound`.
+        bound: How the response qualifies this value, from the function `bound`: ">", "<", "~" (about), or "".
         option: The value of the source.
     """
     if mention.is_name:

@@ -48,7 +48,7 @@ def diff(before: str, after: str, *, because: str = "") -> tuple[Edit, ...]:
     """Find the word-level edits that turn `before` into `after`.
 
     Sentences that are in both texts are matched first. If only function words or punctuation lie between two changes in
-    a sentence, both changes become one edit.
+    a sentence, both changes become one edit. `because` is the reason that each edit gets.
 
     >>> for edit in diff("It was built in 1899, at Paris.", "It was built in 1889, in Paris."):
     ...     print(edit.span.of("It was built in 1899, at Paris."), "->", edit.replacement)

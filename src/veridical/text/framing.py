@@ -19,9 +19,9 @@ from veridical.text.segment import sentences
 
 
 def may_frame(text: str) -> bool:
-    """Check quickly whether a text may contain a framing sentence (see `framing_sentences`).
+    """Check by single words whether a text may contain a framing sentence, such as "Here is a summary:".
 
-    Most texts contain none.
+    If the result is False, `framing_sentences` finds none in this text, so you can skip its slower search.
     """
     return _MAY_FRAME.search(text) is not None
 
@@ -30,6 +30,10 @@ def framing_sentences(text: str, sentences: Sequence[Span]) -> list[Span]:
     """Find the framing sentences of a text: they introduce or end an answer, make small talk, or refuse to answer.
 
     A sentence such as "Certainly." counts only beside other sentences, because it can also be the complete answer.
+
+    Args:
+        text: The text, such as a response.
+        sentences: The spans of all its sentences, in order.
 
     >>> text = "Sure! Here is a summary of the text: Ann left. Let me know if you need more."
     >>> spans = [Span(0, 5), Span(6, 36), Span(37, 46), Span(47, 76)]
@@ -166,7 +170,9 @@ def without_framing(
 ) -> str:
     r"""Replace everything in `text` that makes no claim by spaces, so that all other words keep their positions.
 
-    Citations by author and year are replaced only if they refer to one of the sources.
+    This concerns markup, citations, list numbers, headings, words before a claim ("Yes, "), and framing sentences,
+    which introduce or end the answer or refuse to answer. A list number becomes a dash. Citations by author and year
+    are replaced only if they refer to one of the sources.
 
     Args:
         text: The response.

@@ -159,7 +159,8 @@ def _plain(text: str) -> str:
 class KnownIdentifiers:
     """A searchable collection of the identifiers in some texts. Write `identifier in known` to look one up.
 
-    The lookup ignores some differences in typography (see the module's docstring).
+    The lookup ignores letter case, `https://`, `www.`, a trailing slash, and hyphens and spaces inside numbers. It also
+    finds an identifier as part of a longer one ("app.conf" in "/etc/app.conf"), and a version inside a range.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:

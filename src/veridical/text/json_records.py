@@ -31,7 +31,7 @@ class _Container:
 
 
 def json_records(text: str) -> dict[int, list[Span]]:
-    r"""Split each JSON value in `text` into records, and return them by the position where the JSON begins.
+    r"""Map the position at which each JSON value in `text` begins to the spans of its records.
 
     A record is an object, or some neighbouring members of a larger object. JSON is recognised on a line of its own, as
     in log files, if it contains an object. Of JSON that spans several lines, only the first in the text is parsed.

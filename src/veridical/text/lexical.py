@@ -78,7 +78,7 @@ def _source(text: str) -> _SourceWords:
 
 
 def source_profile(text: str) -> Profile:
-    """Return the words and values of a source as a `Profile`. The results for recent sources are cached."""
+    """Return the words and values of a source with their counts (`Profile`). Recent results are cached."""
     return _source(text).profile
 
 

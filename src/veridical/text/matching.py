@@ -44,7 +44,7 @@ class Normalization:
         implies: A function that returns the keys that a word supports in another text. For example, "330 m" also
             supports the number 330.
         exact: If true, a word implies only its own key. If false, "co-operate" also matches "cooperate".
-        signs: If true, symbols and identifiers are compared as well as words (`discrepancies`).
+        signs: If true, the overlap detector also compares symbols ("<", "$") and identifiers such as file names.
     """
 
     fold: Callable[[str], str]
@@ -232,8 +232,8 @@ class Profile:
     def matching_key(self, form: str) -> str | None:
         """Look up a word of another text in this text, and return the first of its keys that this text supports.
 
-        A key is the stem or value by which words are compared. Return None if this text supports none of the keys of
-        `form`.
+        A key is the stem or value by which words are compared. Return None if this text supports none of the word's
+        keys. `form` is the word in lower case.
         """
         for key in self.normalization.keys(form):
             if key in self.counts:

@@ -141,7 +141,7 @@ class Sentence:
         folded: The same text, lower-cased with `quantities.fold`.
         pattern: The regular expression for words and values (`word_pattern`).
         span: The characters of the sentence in the text.
-        text_i: The index of the text among the texts of an index.
+        text_i: The position of the text in the list of texts that a `SentenceIndex` was built from.
         item_numbers: The positions of the digits of list numbers ("1."), which are not values.
     """
 
@@ -174,7 +174,11 @@ class Sentence:
 
     @cached_property
     def positions(self) -> Mapping[str, Sequence[int]]:
-        """The indices of the tokens that support each key in another text. A key is the stem of a word, or a value."""
+        """The indices of the tokens that support each key, by key.
+
+        A key is the stem of a word, or a value. One token may support several keys: "330 m" supports the length and the
+        number 330.
+        """
         positions: defaultdict[str, list[int]] = defaultdict(list)
         for i, token in enumerate(self.tokens):
             for key in quantities.implies(token.form):
@@ -196,7 +200,7 @@ class Sentence:
     def counts(self, i: int) -> bool:
         """Check whether token `i` may be a number of things, as in "120 patients".
 
-        A content word must follow after a space.
+        This is the case if a word that is not a stop word follows after a single space.
         """
         if i + 1 >= len(self.tokens) or not self.tokens[i + 1].keys:
             return False
@@ -422,7 +426,10 @@ class SentenceIndex:
         return weighted
 
     def proportion(self, sentence_i: int, words: Sequence[WeightedWord]) -> float:
-        """Compute the proportion of the words of a query that a sentence of the index has, by weight, in [0, 1]."""
+        """Compute the proportion of the words of a query that a sentence of the index has, by weight, in [0, 1].
+
+        `sentence_i` is the index of the sentence in `sentences`, and `words` is the query, from `weighted`.
+        """
         total = sum(word.weight for word in words) or 1.0
         return min(1.0, sum(word.weight for word in words if word.key in self.keys[sentence_i]) / total)
 
@@ -450,8 +457,8 @@ class SentenceIndex:
     def closeness(self, sentence_i: int, words: Sequence[WeightedWord]) -> float:
         """Compute the score by which `closest` ranks a sentence of the index for a query, in [0, 1].
 
-        The score is the proportion of `words` that the sentence has, by weight, reduced if the sentence is longer than
-        the mean.
+        The score is the proportion of `words`, the words of the query, that the sentence has, by weight. It is reduced
+        if the sentence is longer than the mean. `sentence_i` is the index of the sentence in `sentences`.
         """
         shared = {word.key: word.weight for word in words if word.key in self.keys[sentence_i]}
         total = sum(word.weight for word in words) or 1.0

@@ -262,9 +262,10 @@ def keys(word: str) -> tuple[str, ...]:
 
 
 def implies(word: str) -> tuple[str, ...]:
-    """Return all keys that a word or value supports in another text (see `keys`).
+    """Return all keys that a word or value supports in another text.
 
-    For example, "5 km" supports the length and the number 5. A stop word supports none.
+    A key is the stem of a word, or the canonical form of a value. For example, "5 km" supports the keys of the length
+    5 km and of the number 5. A stop word supports none.
     """
     return _read(word)[1]
 
@@ -319,7 +320,9 @@ def numeral(word: str) -> int:
 
 
 def in_sentence(word: str) -> str:
-    """Rewrite a value from JSON, settings or a time stamp as a sentence would write it, without note marks.
+    """Rewrite a value from JSON, settings or a time stamp as a sentence would write it.
+
+    Note marks, which are raised numbers that refer to footnotes, are removed.
 
     >>> in_sentence('eur": 40'), in_sentence('price": 40'), in_sentence("T19:05:00Z"), in_sentence("330¹ m")
     ('40 eur', '40', '19:05', '330 m')

@@ -71,9 +71,10 @@ class WordPairs:
                 yield a, b, start
 
     def abbreviation(self, a: str, b: str) -> Span | None:
-        """Find a two-word name in the text that the words `a b` abbreviate, and return its span, or None.
+        """Find a two-word name in the text that the words `a b` abbreviate, such as "liberal democrats" for "lib dems".
 
-        The name in the text may also be the shorter one, which abbreviates `a b`.
+        Return the span of the name, or None if there is no such name. The name in the text may also be the shorter one,
+        which abbreviates `a b`.
 
         >>> WordPairs("the liberal democrats").abbreviation("lib", "dems")
         Span(start=4, end=21)

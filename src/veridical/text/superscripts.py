@@ -19,7 +19,7 @@ _BASE = re.compile(
 
 
 def is_note_mark(before: str, text: str) -> bool:
-    """Check whether superscript text refers to a footnote, or is a power instead.
+    """Check whether superscript text is a note mark, a reference to a footnote, and not a power or an ending ("1st").
 
     A number after punctuation, a word or another number is a note mark. After 10, 2, a closing bracket, or a unit or
     variable of at most three letters, the number is a power.
@@ -57,6 +57,8 @@ def raised(before: str, text: str) -> str:
 
 def without_mark(word: str) -> str:
     """Remove the note mark, a superscript reference to a footnote, at the end of a word of plain text.
+
+    A power, as in "m²", is kept.
 
     >>> without_mark("tower²"), without_mark("330¹"), without_mark("m²"), without_mark("10⁶")
     ('tower', '330', 'm²', '10⁶')
