@@ -21,8 +21,12 @@ from veridical.text.lexical import source_profile
 from veridical.text.matching import WORDS, Profile, compiled
 from veridical.text.mentions import Mention, Sentence, SentenceIndex, index_of
 
+_RECENT_TURNS = 3
+"""The number of turns before the response that the encoder reads.
 
-_RECENT_TURNS = 3  # of 219 validation dialogues, this finds .72 of the wrong replies and flags .16 of the right ones; all turns: .54, .09
+In 219 validation dialogues (5 turns on average), this finds .72 of the wrong replies and flags .16 of the right ones.
+With all turns, it finds .54 and flags .09.
+"""
 
 
 def without_unsupported_context(case: Case) -> Case:
