@@ -65,7 +65,7 @@ def note(
 
 
 def check_places(case: StoredCase, decisions: Sequence[PlaceDecision]) -> None:
-    """Validate a person's decisions about a case before they are stored.
+    """Validate people's decisions about a case before they are stored.
 
     Each decision must be about a different place (a span of the response or of a source). The place must lie inside its
     text, and the fields that the action needs must be set, such as `text` for "replace".

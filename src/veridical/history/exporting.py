@@ -22,7 +22,7 @@ _QUESTION = "Mark the smallest spans of the response that would have to change f
 
 
 def decisions_csv(rows: Iterable[DecisionRow]) -> str:
-    """Write people's decisions about spans as a CSV table, with one row for each decision.
+    """Write people's decisions as a CSV table, with one row for each decision.
 
     The column `words` has the words that the decision is about. If a spreadsheet would interpret a text as a formula, a
     quote is put in front of it.

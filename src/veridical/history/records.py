@@ -109,7 +109,7 @@ class Row:
         text: The text of the response.
         search: The text that a search for the case looks through.
         fields: The labels and the group of the row, or the "row" itself if it contains no case.
-        label: The value of the file's label column, to filter cases by. None if the row has no label.
+        label: The value of a label column of the file, to filter cases by. None if the row has no label.
         problem: Why the row contains no case. "" if it contains one.
     """
 
@@ -416,7 +416,7 @@ class Comparison:
             these pairs.
         agreement: The proportion of pairs that are flagged in both runs or in neither. None if no pair was judged.
         kappa: Cohen's kappa of flagging. None if it is undefined.
-        flagged: The proportion of the pairs that is flagged, in the first and in the second run.
+        flagged: The proportion of flagged pairs in the first and in the second run.
         difference: The second of these proportions minus the first, with an interval by paired bootstrap.
         only: How many pairs only the first run flags, and how many only the second.
         p: The two-sided p-value of McNemar's exact test. The null hypothesis is that both runs flag equally many cases.

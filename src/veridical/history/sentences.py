@@ -65,7 +65,7 @@ def sentence_counts(checked: Checked) -> dict[str, int]:
 
 
 def drawn(checked: Checked, sampled: Sequence[Span], decision: PlaceDecision) -> Drawn | None:
-    """Determine why a person saw the span of a decision. The reason decides its weight when a detector is recalibrated.
+    """Determine why a person saw the span of a decision.
 
     Args:
         checked: The result of the check.

@@ -452,7 +452,7 @@ class History:
     def trend(self, run: str) -> list[TrendPoint]:
         """Compute the proportion of flagged cases in each run that has the same name as this run, oldest first.
 
-        At most the last hundred runs are used. A run without a name is compared with no other run.
+        If there are many such runs, only the latest are used. A run without a name is compared with no other run.
 
         Raises:
             NotKeptError: There is no such run.
@@ -478,7 +478,7 @@ class History:
             number: The number of the case in the run, from 1.
             decisions: All decisions about the case. Earlier decisions that are not among them are withdrawn.
             version: The version number (`StoredCase.version`) with which the case was loaded, to detect changes by
-                somebody else since then. None replaces the decisions in any case.
+                somebody else since then. None replaces the decisions without this check.
             by: The name of the API key that the person used.
 
         Raises:
@@ -559,7 +559,8 @@ class History:
     def decided_sentences(self, run: str) -> tuple[Decisions, list[DecidedSentence]]:
         """Return the numbers of decided and of all sentences in a run, and the list of decided sentences.
 
-        A sentence is decided if people's decisions say whether it is wrong.
+        A sentence is decided if people's decisions say whether it is wrong. An unflagged sentence counts as decided
+        only if it was drawn at random.
 
         Raises:
             NotKeptError: There is no such run.
@@ -584,7 +585,8 @@ class History:
     def keep_calibration(self, name: str, fitted: FittedCalibration, learning: Learning, run: str, *, by: str) -> None:
         """Store a fitted threshold and probabilities as the calibration version `name`, which no check uses yet.
 
-        `learning` is the gain by the fit, `run` the run with the decisions, and `by` the API key that asked for it.
+        `learning` is the gain from the fit, `run` the id of the run with the decisions, and `by` the name of the API
+        key that asked for it.
 
         Raises:
             InputError: There is already a version of this name.

@@ -100,7 +100,7 @@ def repository_of(name: str) -> str:
 
 
 def forbids_commerce(licence: str | None) -> bool:
-    """Check whether the name of a licence says that the licence forbids commercial use. None does not say so.
+    """Check whether the name of a licence says that it forbids commercial use. If the name is None, return False.
 
     >>> [forbids_commerce(name) for name in ("cc-by-nc-4.0", "CC BY-NC-SA 4.0", "apache-2.0", None)]
     [True, True, False, False]

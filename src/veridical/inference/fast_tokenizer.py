@@ -33,8 +33,8 @@ class FastTokenizer:
     off.
 
     Args:
-        folder: A folder with `tokenizer.json`. If special tokens have a role, such as padding, it also needs
-            `tokenizer_config.json`.
+        folder: A folder with `tokenizer.json`. The roles of special tokens, such as padding, are loaded from
+            `tokenizer_config.json` and `special_tokens_map.json`, if they exist.
 
     Attributes:
         model_max_length: The maximum number of tokens in an input of the model. About 10^30 if the folder states no
@@ -145,7 +145,7 @@ class FastTokenizer:
         return {name: values[0] for name, values in columns.items()} if one else columns
 
     def apply_chat_template(self, turns: list[dict[str, str]], **options: Any) -> Any:
-        """Render a conversation as one text with the folder's chat template, for which transformers is needed.
+        """Render a conversation with the folder's chat template, for which transformers is needed.
 
         Args:
             turns: The messages, each with its "role" and "content".

@@ -117,7 +117,7 @@ def _read(path: Path) -> Fetched:
 
 
 def remove(name: str) -> list[Path]:
-    """Delete a downloaded model and the files of its interrupted downloads, and return the paths of deleted folders.
+    """Delete a downloaded model and the files of its interrupted downloads, and return the deleted folders.
 
     Raises:
         UnknownNameError: No model of this name was downloaded.

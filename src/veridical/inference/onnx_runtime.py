@@ -146,7 +146,10 @@ def open_session(data: bytes | str) -> Any:
 
 
 def threads() -> int:
-    """Return the number of threads for a run: $OMP_NUM_THREADS if it is set, or all processors of this process."""
+    """Return the number of threads for a run.
+
+    This is $OMP_NUM_THREADS if it is set, or else the number of processors that this process may use.
+    """
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     if wanted.isdecimal() and int(wanted) > 0:
         return int(wanted)

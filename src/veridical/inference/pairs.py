@@ -96,7 +96,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class PairForm:
-    """The special tokens with which a model joins two texts, prompt and response, into one input sequence.
+    """The special tokens with which a model joins two texts, such as prompt and response, into one input sequence.
 
     Attributes:
         before: The ids of the special tokens before the first text, such as [CLS].
@@ -213,9 +213,9 @@ class PairEncoder:
         Args:
             cases: The cases to encode.
             group: How many responses to the same prompt get the same evidence, so that the prompt is encoded once.
-            neighbours: If true, up to three neighbouring sentences of a response also get the same evidence. This
-                applies only with `PairSettings.by_sentence`. In responses of very many sentences, more of them share
-                it, as long as enough room is left for the evidence.
+            neighbours: If true, a few neighbouring sentences of a response also get the same evidence. This applies
+                only with `PairSettings.by_sentence`. In responses of very many sentences, more of them share it, as
+                long as enough room is left for the evidence.
         """
         tokenised = tokenize_texts(self.model.tokenizer, [case.response for case in cases])
         results: list[PairEncoding | CannotJudgeError | None] = [None] * len(cases)

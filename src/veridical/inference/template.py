@@ -178,8 +178,8 @@ def render(
         pieces: The parts of sources to show, in order, each as (source id, span). Default: all sources in full.
 
     The template "raw" uses `case.prompt`, and removes from it the parts of sources that are not in `pieces`. Each
-    source is located where its text first occurs in the prompt and no other source was located. `Rendered.notes` name
-    the sources that do not occur in it.
+    source is located where its text first occurs in the prompt without overlapping a source that was located before.
+    `Rendered.notes` name the sources that cannot be located.
 
     Raises:
         InputError: The template is "chat", and the tokenizer has no chat template.

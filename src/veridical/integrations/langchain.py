@@ -49,8 +49,8 @@ class GroundednessCallback(BaseCallbackHandler):
     """Checks each reply of a language model against the documents that the same chain call has retrieved so far.
 
     Replies before the first retrieval, such as a rewritten question, are not checked, and neither are replies that only
-    call a tool. But the last reply of a call is always checked. It has no sources if nothing was retrieved, and it
-    counts as empty if it only calls a tool.
+    call a tool. But the last reply of a call is always checked, unless documents are retrieved after it. It has no
+    sources if nothing was retrieved, and it counts as empty if it only calls a tool.
 
     All checks are stored in `results`, in the order of the replies. You can use one callback for several calls at the
     same time.
@@ -154,7 +154,7 @@ class GroundednessCallback(BaseCallbackHandler):
     def on_chain_end(self, outputs: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any) -> None:
         """Check the last reply of the outermost chain, if it has not been checked yet, and forget the chain.
 
-        If an inner chain ends, nothing happens.
+        A reply after which documents were retrieved is not checked. If an inner chain ends, nothing happens.
         """
         run = self._end(run_id, parent_run_id)
         if run is not None and run.unchecked is not None:

@@ -76,7 +76,7 @@ class GroundednessEvaluator(BaseEvaluator):
     ) -> EvaluationResult:
         """Check a response against its contexts, which are the retrieved texts, or against `source_nodes` if given.
 
-        The result is invalid if the response or the contexts are missing.
+        The result is invalid if the response could not be judged, for example because it or its contexts are missing.
         """
         from veridical.report.findings import reasons
 

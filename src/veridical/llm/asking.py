@@ -21,8 +21,8 @@ class Asking:
     """Wraps a chat model to apply the user's `max_tokens` and `temperature`, and to repeat requests that were cut off.
 
     Some models reason before they answer. If a reply was cut off at `max_tokens` before its answer began, the request
-    is sent once more with a limit of 4,096 tokens (`ROOM`), unless the user has set `max_tokens`. The usage of the
-    second reply includes both calls.
+    is sent once more with a higher limit (`ROOM`), unless the user has set `max_tokens`. The usage of the second reply
+    or failure includes both calls.
 
     Args:
         model: The chat model to ask.
@@ -50,7 +50,8 @@ class Asking:
     def chat(self, requests: Sequence[Request]) -> list[Reply | Failure]:
         """Answer each request with one reply or failure, in order.
 
-        A request whose reply was cut off before its answer began is sent a second time.
+        A request whose reply was cut off before its answer began is sent a second time, unless the user has set
+        `max_tokens`.
         """
         wanted = [
             replace(

@@ -15,10 +15,10 @@ Prices = tuple[float, float]  # money per million prompt tokens and per million 
 
 
 def most_tokens(request: Request) -> tuple[int, int]:
-    """Return the highest numbers of prompt tokens and of completion tokens that a request can use.
+    """Return an upper bound for the prompt tokens of a request, and one for its completion tokens.
 
-    For the prompt, this is its size in bytes plus room for the chat template, because a token has at least one byte of
-    UTF-8.
+    The bound for the prompt is its size in bytes plus room for the chat template, because a token has at least one byte
+    of UTF-8.
 
     >>> from veridical.llm.protocol import Message
     >>> most_tokens(Request((Message("user", "é"),), max_tokens=5))

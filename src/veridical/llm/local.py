@@ -80,7 +80,7 @@ class LocalChat:
     def each(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply | Failure]]:
         """Yield the index and the reply or failure of each request, batch by batch as soon as a batch is done.
 
-        The requests may come in another order than in `requests`.
+        The order may differ from that of `requests`.
         """
         with self._lock:
             model = self._load()

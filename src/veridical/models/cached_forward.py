@@ -152,7 +152,7 @@ class CachedForward:
             self._cache, self.length = None, 0
 
     def keep_rows(self, rows: Sequence[int], mask: torch.Tensor | None) -> torch.Tensor | None:
-        """Keep only the given rows of the cache, and remove any left padding that all of them have.
+        """Keep only the given rows of the cache, and remove left padding that all of them have (only if `shares`).
 
         Args:
             rows: The indices of the rows to keep.

@@ -99,7 +99,7 @@ class CrossEncoder:
 
     Raises:
         InputError: The classifier and `roles` have different numbers of classes, a decoder has no padding token, or
-            fewer than 8 tokens are left for the two texts.
+            too few tokens are left for the two texts.
     """
 
     def __init__(

@@ -15,8 +15,8 @@ NEARLY_ALL = 0.9
 def calibration_tables(fitted: FittedCalibration) -> list[Table]:
     """Make one table for each fitted level (such as "response" or "span"), with metrics before and after calibration.
 
-    The metrics are measured on validation data. Those after calibration are cross-fitted, which means that each
-    document is scored by a fit on the other documents.
+    The metrics are measured on validation data. Those after calibration are cross-fitted: each document is scored by a
+    fit on other documents.
     """
     tables = []
     for level, fit in fitted.validation.items():
@@ -35,7 +35,7 @@ def _cell(figures: dict[str, Any] | None, metric: str) -> str:
 
 
 def calibration_notes(fitted: FittedCalibration) -> list[str]:
-    """Return a warning for each fitted level (such as "span") whose threshold flags more than 90 % of the items."""
+    """Return a warning for each fitted level (such as "span") whose threshold flags nearly all items (`NEARLY_ALL`)."""
     return [
         f"{level}: the threshold flags {fit['share_flagged']:.0%} of all; --criterion balanced_accuracy flags fewer"
         for level, fit in fitted.validation.items()

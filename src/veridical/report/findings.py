@@ -42,8 +42,8 @@ class Finding:
 def findings(checked: Checked) -> list[Finding]:
     """List the findings that led to the outcome "flagged", in the order of the detectors.
 
-    If no score reaches its threshold, so that only `flag_over` flagged the case, the list has the highest score of the
-    whole response. For any other outcome, the list is empty.
+    If no score reaches its threshold, so that only `flag_over` flagged the case, the only finding is the highest
+    hallucination or omission score of the whole response. For any other outcome, the list is empty.
     """
     if checked.outcome is not Outcome.FLAGGED:
         return []

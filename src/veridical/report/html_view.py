@@ -100,7 +100,7 @@ class DetectorView:
         segments: The response with its marks.
         flagged: The entries of the flagged spans of the response.
         omissions: The entries of the source passages that are flagged as omitted.
-        supported: The entries of the judged spans of the response that are not flagged.
+        supported: The entries of the scored spans of the response that are not flagged.
         notes: The detector's remarks, for example why text was not judged.
         usage: The calls, tokens and cost as text. "" if no chat model was called.
         reason: The reason for the score of the whole response.

@@ -30,7 +30,7 @@ class FlaggedSpan:
     """Flagged words of the response that are displayed as one span.
 
     A verdict is a detector's score of a span. Neighbouring verdicts with the same label, kind, reason and correction
-    are joined.
+    are joined, unless they are about claims.
 
     Attributes:
         span: The displayed span.

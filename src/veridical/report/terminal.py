@@ -242,7 +242,7 @@ class Printer:
             self.line((f"… and {len(span.evidence) - 3} more places", "dim"), indent=7)
 
     def left_out(self, case: Case, view: JudgementView) -> None:
-        """Print the source passages that are flagged as omitted, source by source, with scores and reasons."""
+        """Print the source passages that are flagged as omitted, with each source's highest score and the reasons."""
         self.line(("Left out of the response", "bold"), indent=4)
         by_source: dict[str, list[Omission]] = {}
         for omission in view.omissions:

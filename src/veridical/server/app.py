@@ -328,7 +328,8 @@ def _add_checks(app: FastAPI, service: Service, keep: Keep | None) -> None:
     async def revise(request: Request) -> Response:
         """Revise the unsupported parts of one or more responses.
 
-        The detector judges each revised text, which is kept only if it is better than the text before it.
+        The detector judges each revised text, which is kept only if it is better than the text before it. The reviser
+        "flag" only marks unsupported text, and its text is kept without a judgement.
         """
         wanted = await _read(request, ReviseRequest, limits)
         results = await service.revise_cases(wanted.cases, wanted)

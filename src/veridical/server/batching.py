@@ -113,11 +113,11 @@ async def in_thread(function: Callable[[], T], *, size: int = 0) -> T:
 
     Args:
         function: A function without arguments, for example to parse or write the JSON of a request.
-        size: The number of bytes that the function parses or writes. Of the functions with more than 100,000 bytes,
-            only two run at the same time, and the others wait.
+        size: The number of bytes that the function parses or writes. Only a few functions with a large `size` run at
+            the same time, and the others wait.
 
     Raises:
-        Refused: There is no result after 60 seconds, including the wait (504).
+        Refused: There is no result after `_SECONDS` seconds, including the wait (504).
     """
     loop = asyncio.get_running_loop()
     if loop not in _slots:
@@ -254,8 +254,9 @@ class Batcher:
         Errors of the function are raised, too.
 
         Raises:
-            Refused: The queue is full (429), the function takes longer than `limits.timeout` seconds (504), or the
-                detector cannot be used at present (503).
+            Refused: The queue is full, or the wait would be too long (429). Or there is no result after
+                `limits.timeout` seconds (504). Or the detector cannot be used at present, or the server is shutting
+                down (503).
         """
         (result,) = await self._wait([_Item(self._future(), self.detector, function=function)], self.limits.timeout)
         return result  # type: ignore[no-any-return]

@@ -100,7 +100,7 @@ class Desk:
         Args:
             origin: Where the cases come from: "check" or "proxy".
             by: The name of the API key. "" if there are no keys.
-            how: The detectors and thresholds that the request asked for.
+            how: The detectors, thresholds and options of the request.
             results: The checked cases.
         """
         if not results:

@@ -68,7 +68,7 @@ class RunParams(_Params):
 
 
 class CompareParams(_Params):
-    """Query parameters of `GET /v1/runs/{run}/compare/{other}`: how many cases with different outcomes to list."""
+    """Query parameters of `GET /v1/runs/{run}/compare/{other}`: which of the cases with different outcomes to list."""
 
     limit: Annotated[int, Field(ge=1, le=MOST_ON_PAGE, description="The most cases.")] = 50
     offset: Annotated[int, Field(ge=0, le=10**9, description="The number of cases to leave out.")] = 0
@@ -216,7 +216,7 @@ async def delete_run(request: Request, desk: AdminDesk, run: str) -> Response:
 async def facets(desk: ReviewDesk, run: str) -> Response:
     """Return the values by which the cases of a run can be filtered, such as causes. Needs the role review.
 
-    The result maps each filter to its values, most common first, and each value to the number of cases that have it.
+    The result maps each filter to its most common values, and each value to the number of cases that have it.
     """
     await desk.call(desk.history.run, run)
     return JSONResponse(await desk.call(desk.history.facets, run))
@@ -317,7 +317,8 @@ async def sample(request: Request, desk: ReviewDesk, run: str, params: Annotated
 async def decisions(desk: ReviewDesk, run: str) -> Response:
     """Count the sentences of a run that people have decided about. Needs the role review.
 
-    `missing` says which decisions are still needed to fit a detector's threshold. It is null if there are enough.
+    `missing` says which decisions are still needed to fit a detector's threshold. It is null if their number is
+    sufficient. A fit also needs enough wrong and enough right sentences.
     """
     counts, _ = await desk.call(desk.history.decided_sentences, run)
     needed = {"needed": NEEDED, "needed_random": min(NEEDED_AT_RANDOM, counts.all_unflagged)}

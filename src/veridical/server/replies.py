@@ -101,7 +101,7 @@ class ReplyChecker:
     async def check(self, texts: Iterable[tuple[int, str | None]]) -> list[CheckedChoice]:
         """Check the choices (alternative answers) of a reply, given as pairs (index, text), and return one result each.
 
-        If the check of a choice fails, its result has the status `UNAVAILABLE`. No error is raised.
+        If the check of a choice fails, its result has the status `UNAVAILABLE`.
         """
         findings = [await self._check(index, text) for index, text in texts]
         self.service.metrics.proxied(overall_status(findings))
@@ -153,7 +153,7 @@ def overall_status(findings: Sequence[CheckedChoice]) -> str:
 def annotation(checker: ReplyChecker, findings: Sequence[CheckedChoice]) -> dict[str, Any]:
     """Build the field `veridical` that the proxy adds to a reply: status, action, and the result for each choice.
 
-    A withheld choice has only a status and a reason, because the result of its check would contain the withheld text.
+    For a withheld choice, the result of its check is left out, because it would contain the withheld text.
     """
     choices: list[dict[str, Any]] = []
     for finding in findings:

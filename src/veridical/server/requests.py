@@ -48,7 +48,7 @@ class HowToCheck:
         threshold: The score from which text is flagged: one number, or a number for each level, such as "response" and
             "span". Default: the detector's own thresholds.
         flag_over: A number. If it is set, an outcome is "flagged" only if a response-level score is above this number.
-        explain: Whether to add the closest passage and a correction to each flagged span.
+        explain: Whether to add to each flagged finding the closest passages of the sources, and what they say instead.
     """
 
     __pydantic_config__ = _CONFIG
@@ -82,7 +82,7 @@ class CheckRequest(_Answer, HowToCheck):
         threshold: The score from which text is flagged: one number, or an object with a number for each level, such as
             {"response": 0.6, "span": 0.4}. Default: the detector's own thresholds.
         flag_over: A number. If you set it, an outcome is "flagged" only if a response-level score is above this number.
-        explain: Whether to add to each flagged span the closest passage of the sources and a correction.
+        explain: Whether to add to each flagged finding the closest passages of the sources, and what they say instead.
         offsets: The unit of the offsets in the HTTP response: "code-points", or "utf-16" as in JavaScript strings.
             Offsets in the request, such as the `pages` of a source, are code points.
         include: Which parts of the request to repeat in the results. Without "sources", cases come back without sources

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def map_documents(maps: Sequence[SalienceMap | None]) -> list[dict[str, Any] | None]:
     """Convert salience maps to JSON objects, for the route `/v1/salience`.
 
-    Each word of the response has its attribution (how well the sources support it, from 0 to 1) and the source words
-    that influence it most, at most five. None (no map) stays None.
+    Each word of the response has its attribution (how well the sources support it, from 0 to 1) and the few source
+    words that influence it most. None (no map) stays None.
     """
     return [None if salience is None else {"words": _words(salience)} for salience in maps]
 

@@ -39,7 +39,7 @@ def assert_grounded(
         sources: The texts that the response may rest on, as one source or a list. Each source can be a text, a
             `Source`, or any other form that `veridical.check` accepts.
         detector: A detector spec such as "overlap", or a detector object (with `name` and `judge`). The detector of a
-            spec is loaded only once per process.
+            spec stays loaded for further calls.
         threshold: The lowest score in [0, 1] that is flagged, as one number for all levels or as a dict such as
             {"response": 0.6, "span": 0.4}. Default: the detector's own thresholds, or 0.5.
         must_cover: Further sources, whose content the response must not omit.

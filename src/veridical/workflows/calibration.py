@@ -110,10 +110,10 @@ def fit_thresholds(
     data: str = "",
     progress: Callable[[str, int, int], None] = lambda label, done, total: None,
 ) -> FittedCalibration:
-    """Fit a threshold and a calibration for each level that a detector scores, and save them if a folder is given.
+    """Fit a threshold and a calibration for each level of a detector's scores, and save them if a folder is given.
 
-    A level is what a score is about, such as the whole response or one of its spans. A calibration is a curve from
-    scores to probabilities.
+    A level is what a score is about, such as the whole response or one of its spans. `CalibrationOptions.levels` says
+    which levels are fitted. A calibration is a curve from scores to probabilities.
 
     Args:
         detector: The detector to fit.
@@ -231,7 +231,8 @@ def fit_scale(labels: np.ndarray, scores: Floats, options: CalibrationOptions, *
         labels: Whether each item is hallucinated. *Shape:* (items,)
         scores: The scores or logits. Higher is worse. *Shape:* (items,)
         options: How to fit. Only `criterion` and `calibration` matter here.
-        must_rise: If true, it is an error if hallucinated items do not have higher scores than the others.
+        must_rise: If true, it is an error if hallucinated items do not have higher scores than the others. Without a
+            calibration, this is not checked.
 
     Returns:
         The calibration, and the threshold for calibrated scores. Without a calibration, it is for the scores as given.

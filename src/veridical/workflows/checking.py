@@ -49,7 +49,8 @@ def check(
     """Find the unsupported parts of a response, and the source passages that the response should cover but leaves out.
 
     Args:
-        response: The text to check, exactly as it was generated. If it is empty or None, the outcome is "unjudged".
+        response: The text to check, exactly as it was generated. If it is empty or None, the outcome is "unjudged",
+            unless omissions are flagged.
         sources: The texts that the response may rest on, as one source or a list. Each source can be a text, a
             `Source`, the `Path` of a document, a dict with the key `text`, or a LangChain, LlamaIndex or Haystack
             document. If all sources are empty, a detector that needs sources gives the outcome "unjudged".

@@ -66,14 +66,15 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class Recalibration:
-    """The result of `recalibrate`: the gains by a new threshold and by a new calibration, and what to keep of them.
+    """The result of `recalibrate`: the gains from a new threshold and a new calibration, and what to keep of them.
 
     Attributes:
         threshold: The gain in balanced accuracy by the fitted threshold.
         probabilities: The gain in the Brier score by calibrating the scores. None if you did not ask for it, or if
             wrong items do not have higher scores than the others.
         scale: The threshold to use (the fitted one if its gain is clear, see `Gain.is_clear`, else the present one) and
-            the fitted calibration (if its gain is clear). None if neither gain is clear.
+            the fitted calibration (if its gain is clear). With a calibration, the threshold is for calibrated scores.
+            None if neither gain is clear.
     """
 
     threshold: Gain

@@ -96,8 +96,7 @@ def check_dataframe(
 ) -> pandas.DataFrame:
     """Check the rows of a pandas data frame, and return a copy with the results as new columns (`ADDED`).
 
-    The new columns are the outcome, the scores, the flagged spans and the reason of a failure. `check_rows` describes
-    each of them. The copy has the same index.
+    `check_rows` describes the new columns. The copy has the same index.
 
     Args:
         frame: The rows to check. Missing values (NaN, None) count as empty texts.

@@ -47,7 +47,7 @@ class InputRow:
     row: SourceRow
 
     def case(self) -> tuple[Case, str | None]:
-        """Parse the row as a case. Return the case and the row's group, or None in place of the group.
+        """Parse the row as a case. Return the case and the row's group (None if the row has no group).
 
         The group is the value of the column by which results are broken down, such as the name of a system.
 

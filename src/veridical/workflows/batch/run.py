@@ -47,8 +47,8 @@ class BatchSettings:
         explain: Whether to add to each flagged finding the closest passages of the sources, and what they say instead.
         encoding: The encoding of text files without a byte-order mark.
         delimiter: The delimiter of text tables. Default: it is detected.
-        shard_rows: The largest number of rows in a shard, which is judged and stored as a unit. A killed run loses at
-            most one shard per worker.
+        shard_rows: The largest number of rows in a shard, which is judged and stored as a unit. A run with one worker
+            loses at most one shard if it is killed.
         max_bytes: The largest number of characters in a JSON line or a cell. A row that exceeds this limit fails.
         workers: How many processes judge in parallel, each with its own copy of the detectors.
         engine: "local", or "ray" for Ray Data.

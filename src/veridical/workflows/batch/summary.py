@@ -84,7 +84,7 @@ class BatchReport:
         failed: The number of rows that could not be read or judged.
         total: The summary of all judged rows.
         groups: The summary of each group, largest groups first.
-        other_groups: The number of judged rows whose group is not in `groups`, which has at most a thousand groups.
+        other_groups: The number of judged rows whose group is not in `groups`, which has at most `MAX_GROUPS` groups.
         scores: A histogram of the scores of whole responses: their number in each twentieth of [0, 1].
         omission_scores: A histogram of the omission scores: their number in each twentieth of [0, 1].
         worst: The flagged rows with the highest hallucination scores.

@@ -132,7 +132,8 @@ def cause_of(checked: Checked, answerability: float | None = None, contradicted:
 
     Args:
         checked: The result of a check.
-        answerability: The probability that the passages answer the question, in [0, 1]. None if there is no question.
+        answerability: The probability that the passages answer the question, in [0, 1]. None if it was not estimated,
+            for example because there is no question.
         contradicted: The highest probability that the passages contradict a flagged sentence, in [0, 1].
 
     Returns:

@@ -28,7 +28,7 @@ _TRIVIAL = frozenset({"the", "a", "an", "of", "and", "in", "to", "is", "are", "i
 def refusal_in(case: Case) -> Span | None:
     """Find a refusal to answer near the beginning of the response. Return its sentence, or None if there is none.
 
-    The search ends at the first sentence that is more than an introduction or an exclamation.
+    The search ends with the first sentence that is more than an introduction or an exclamation.
 
     >>> text = "Sorry! The passages do not name the price. The tower is tall."
     >>> refusal_in(Case("1", text)).of(text), refusal_in(Case("1", "It costs 5 euros."))
@@ -151,7 +151,7 @@ class CaseWords:
         """Find a sentence of the response that mixes facts of two passages.
 
         Its unflagged words are closest to a sentence of one passage. This passage contains none of its flagged words,
-        but other passages contain them. At least one flagged word must be part of a value or name.
+        but another passage contains at least one of them. Some flagged characters must be part of a value or name.
 
         Args:
             spans: The flagged spans, sorted and without overlaps.

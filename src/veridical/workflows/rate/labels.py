@@ -65,9 +65,9 @@ def read_labels(paths: Sequence[Path], run: Run) -> Labels:
         run: The run that was labelled.
 
     Raises:
-        DataError: A file is of another kind, or a label is neither yes nor no.
-        InputError: A label names its row only by an id that several rows have, or the row has another id than its
-            label says, as if the label belonged to another run.
+        DataError: A file has another extension, or cannot be parsed.
+        InputError: A label is neither yes nor no, or names its row only by an id that several rows have. Or the row has
+            another id than the label says, so that the label may belong to another run.
     """
     rows = {row.row: row for row in run.rows}
     ids = Counter(row.id for row in run.rows)

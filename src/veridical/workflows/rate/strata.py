@@ -29,7 +29,8 @@ _SPREAD = {outcome: sqrt(0.15 * 0.85) if outcome is Outcome.CLEAR else 0.5 for o
 def strata(rows: Sequence[RunRow], labelled: Ints) -> Ints:
     """Divide the rows into strata, which are bins of similar score within each outcome (flagged, clear, …).
 
-    A stratum has about ten labelled rows. If an outcome has at least two labelled rows, so has each of its strata.
+    A stratum has about `LABELS_PER_BIN` labelled rows. If an outcome has at least two labelled rows, each of its strata
+    has at least two, too.
 
     Args:
         rows: The rows of a run.
@@ -56,8 +57,8 @@ def draw(rows: Sequence[RunRow], count: int, labelled: Ints, seed: int = 0) -> l
 
     An outcome (flagged, clear, …) gets more labels if it has more rows, and if its labels are likely to differ more
     (`allocate`). Within an outcome, the same proportion of rows is drawn from each bin of scores. Within a bin, the
-    rows are sorted by the columns that define groups, with ties in random order, and drawn at even distances. This
-    makes sure that every group is represented.
+    rows are sorted by the columns that define groups, with ties in random order, and drawn at even distances. Groups
+    are therefore represented about in proportion to their sizes.
 
     Args:
         rows: The rows of a run.
@@ -96,7 +97,7 @@ def draw(rows: Sequence[RunRow], count: int, labelled: Ints, seed: int = 0) -> l
 def allocate(sizes: Sequence[int], spreads: Sequence[float], count: int) -> list[int]:
     """Distribute `count` labels over strata so that the stratified mean has the lowest variance (Neyman 1934).
 
-    First, every stratum gets four labels, or as many as it has rows. Then each further label goes where it lowers the
+    First, every stratum gets a few labels, or as many as it has rows. Then each further label goes where it lowers the
     variance most, which leads to the best whole numbers (Wright 2012).
 
     Args:

@@ -197,8 +197,8 @@ def revise(
 
     In each round, the reviser proposes edits, the detector judges the edited texts, and an edited text is kept only if
     it is better than the text before (`accept`). If the reviser only marks statements, its text is kept without a
-    judgement. Both are called once per round for all cases together. A case is finished when nothing in it is
-    unsupported, or after the first attempt that is not kept.
+    judgement, and the case is finished. Each step handles all cases together. A case is also finished when nothing in
+    it is unsupported, or after the first attempt that is not kept.
 
     Args:
         cases: The cases whose responses to revise.
@@ -207,7 +207,7 @@ def revise(
         threshold: The score in [0, 1] from which a statement counts as unsupported. Pass one number, or a dict with
             numbers for "response", "span", "coverage" or "source" (as for `check`). Default: the detector's own
             thresholds, or 0.5.
-        rounds: How many attempts to make per case at most, from 1 to 10.
+        rounds: How many attempts to make per case at most, from 1 to `MAX_ROUNDS`.
 
     Raises:
         InputError: The number of rounds or a threshold is out of range.

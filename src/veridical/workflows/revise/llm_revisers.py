@@ -81,7 +81,8 @@ class Factored:
     def draft(self, tasks: Sequence[RevisionTask]) -> list[Draft]:
         """Propose edits, and return them as one draft for each task, in the same order.
 
-        All tasks are sent to the chat models together, first for critiques and then for corrected texts.
+        All tasks are sent to the chat models together, first for the critiques that are needed and then for corrected
+        texts.
         """
         critiques, usages = self._critiques(tasks)
         feedback = []
