@@ -74,6 +74,7 @@ class Labels:
 
         Raises:
             DataError: The row has no gold column, or its label or spans cannot be read.
+            InputError: A span begins after its end, or runs past the end of the response.
         """
         names = (self.label,) if self.label else tuple(name for name in LABELS[:4] if name in row.values)
         spans = self.spans or ("spans" if row.values.get("spans") is not None else None)

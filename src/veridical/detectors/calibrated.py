@@ -106,7 +106,7 @@ class Calibrated:
     levels in `info.levels`.
 
     There is one exception: if responses were fitted and the wrapped detector scores sentences, words that were not
-    fitted keep its own scores and threshold, because sentences decide what is flagged.
+    fitted keep that detector's scores and threshold, because sentences decide what is flagged.
 
     Args:
         path: The folder that `veridical calibrate` wrote, or its loaded content.
@@ -236,8 +236,7 @@ def difference(fitted: Mapping[str, Any], current: Mapping[str, Any]) -> str | N
     """Describe the first difference between the fingerprints of two detectors, or return None if there is none.
 
     A fingerprint holds everything that a detector's scores depend on. The address of the chat model's server may
-    differ. So may the weights, if one fingerprint does not record them. `Calibrated` rejects a detector that differs
-    from the fitted one.
+    differ. So may the weights, if one fingerprint does not record them.
 
     Args:
         fitted: The fingerprint of the detector when it was fitted.

@@ -76,8 +76,8 @@ class _Look:
 def limits_of(case: Case, languages: Collection[str] = ("en",)) -> tuple[Limit, ...]:
     """List the ways in which a case is unlike the training data of a detector that was trained on `languages`.
 
-    Such a way is, for example, another language, a table, or a response of one word. Each becomes a `Limit` with a note
-    for the user. The result is empty for an ordinary case.
+    For example, the case is in another language, has a table, or has a response of one word. Each of these becomes a
+    `Limit` with a note for the user. The result is empty for an ordinary case.
 
     Args:
         case: The case.
@@ -116,8 +116,8 @@ def limits_of(case: Case, languages: Collection[str] = ("en",)) -> tuple[Limit, 
 def form_of(text: str) -> TextForm | None:
     r"""Classify a text as "code", as "table", or as ordinary text (None), by the form of its lines.
 
-    A text is code if at least 40% of its lines look like code, and at least two. It is a table if more than half of its
-    characters are in rows. Markup, rows of numbers, and records with at least three fields count as rows, too.
+    A text is code if enough of its lines look like code. It is a table if most of its characters are in rows. Markup,
+    rows of numbers, and records with several fields count as rows, too.
 
     >>> form_of("def f(x):\n    return x + 1"), form_of("name: Oslo; people: 709,037"), form_of("Oslo is large.")
     ('code', 'table', None)

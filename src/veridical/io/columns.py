@@ -135,7 +135,7 @@ class Columns:
         return any((self.response, self.sources, self.must_cover, self.id, self.question))
 
     def is_own_case(self, row: Mapping[str, Any]) -> bool:
-        """Return whether a JSON object has only the fields of a `Case`, apart from columns of labels and of the group.
+        """Return whether a JSON object has only the fields of a `Case`, apart from labels and the group.
 
         It must have the field "response". The result is False if you have named columns (`maps`).
         """

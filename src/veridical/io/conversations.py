@@ -184,7 +184,7 @@ def coming_turn(
 
     Use it to check a response while it is generated. The evidence in `messages` (passages, tool results and statements
     of the user) becomes the sources of the case. Of a system message, only a marked context is evidence: the text
-    between <context> and </context>, or the retrieved context of a known prompt.
+    between <context> and </context>, or the retrieved context in a known prompt or at one of the `markers`.
 
     Args:
         messages: The conversation so far, as message objects, dictionaries, or pairs of role and text, in one of the

@@ -89,7 +89,7 @@ def document_of(data: bytes, path: Path, *, encoding: str = "utf-8", max_charact
     `path` is not opened. It only decides the format, by the file extension, and names the file in error messages.
 
     Raises:
-        DataError: The data have another format than the extension says, contain no text, or contain more than
+        DataError: The data cannot be read in the format of the extension, contain no text, or contain more than
             `max_characters` characters of text. An office file of a few kilobytes can contain hundreds of megabytes.
     """
     kind = path.suffix.lower()

@@ -265,7 +265,7 @@ def xlsx_table(path: Path, choose: Choose, *, max_bytes: int = MAX_BYTES) -> Ite
     """Yield the rows of an Excel table, with cells as texts, from the first sheet that has rows and is not hidden.
 
     Each row comes with its number in the sheet, from 1. The first row with a value is the header. `choose` gets the
-    names of all columns and returns those to read. A file that unzips to more than 16 times `max_bytes` raises a
+    names of all columns and returns those to read. A file that unzips to far more than `max_bytes` raises a
     `DataError`, because a small file can unzip to a huge size.
     """
     data = read_bytes(path)
@@ -419,9 +419,9 @@ def parquet_table(path: Path, choose: Choose, *, max_bytes: int = MAX_BYTES) -> 
 
     `choose` gets the names of all columns and returns those to read.
 
-    Very large rows are errors, to limit memory. If the rows of a row group have more than 16 times `max_bytes` on
-    average, a `DataError` is raised. For a single row with more than 400,000 values, or with texts of more than four
-    times `max_bytes`, the error is yielded instead of its values.
+    Very large rows are errors, to limit memory. If the rows of a row group are far larger than `max_bytes` on average,
+    a `DataError` is raised. For a single row with too many values, or with texts of more than four times `max_bytes`,
+    the error is yielded instead of its values.
     """
     try:
         import pyarrow as arrow

@@ -25,7 +25,7 @@ from veridical.records.types import GOLD_THRESHOLD, Example, Judgement, Threshol
 
 @dataclass(frozen=True, slots=True)
 class Characters:
-    """The scores of one response in the gold judgement and in the prediction, as arrays with one entry per character.
+    """The gold and predicted scores of one response, as arrays with one entry per character.
 
     Attributes:
         text: The response.
@@ -138,8 +138,10 @@ def word_scores(
     """Return the gold label and the predicted score of each word of the response (Chang et al. 2024, §5.3).
 
     The label comes from the gold judgement of `example`, and the score from `judgement`. Only words with a character
-    that both judged are used, and no stop words if you pass `is_stop_word`. Return None if there is no such word, or if
-    the gold judgement says that the response is hallucinated but marks no span.
+    that both judged are used, and no stop words if you pass `is_stop_word`.
+
+    Return None if there is no such word, if one of the judgements says nothing about hallucination, or if the gold
+    judgement says that the response is hallucinated but marks no span.
 
     >>> from veridical.records.types import Case, Verdict
     >>> gold = Judgement("1", "human:a", verdicts=(Verdict(Span(3, 7), 1.0),))

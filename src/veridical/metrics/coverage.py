@@ -105,7 +105,7 @@ def source_words(
 
     This follows Chang et al. 2024, §5.3. The labels come from the gold judgement of `example`, and the scores from
     `judgement`, the prediction. Only words with a character that both judged are used, and no stop words if you pass
-    `is_stop_word`. Return None if both judged no character in common, or if one of them does not show which sources are
+    `is_stop_word`. Return None if they judged no character in common, or if one of them does not show which sources are
     omitted (see `source_scores`).
 
     >>> from veridical.records.types import Case, Omission, Source, Span

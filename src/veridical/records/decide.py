@@ -143,8 +143,7 @@ def overall(
 ) -> Outcome:
     """Combine the judgements of one case by several detectors into one outcome.
 
-    `decisions` has one decision for each judgement, which lists the scores that reach their thresholds. These are the
-    possible outcomes:
+    `decisions` has one decision for each judgement, which lists the scores that are flagged. The possible outcomes are:
 
     - `FLAGGED`: A decision flags the response, its coverage, a verdict or an omission. If you set `flag_over`, the
       decisions are ignored, and the case is flagged if the `hallucination` or `omission` score of a judgement is above

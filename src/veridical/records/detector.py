@@ -102,7 +102,7 @@ class StreamSession(Protocol):
     """Judges one response while it is being generated."""
 
     def feed(self, text_or_tokens: str | Sequence[int]) -> list[Verdict]:
-        """Append text or token ids to the response, and return the verdicts (scored spans) that are now possible."""
+        """Append text or token ids to the response, and return the new verdicts (scored spans)."""
         ...
 
     def finish(self) -> list[Verdict]:

@@ -287,7 +287,7 @@ class Omission:
 
 @dataclass(frozen=True, slots=True)
 class SourceSpan:
-    """A span of one source, with the id of the source and the position in its text."""
+    """A span of one source."""
 
     source_id: str
     span: Span

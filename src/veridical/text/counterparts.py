@@ -233,7 +233,7 @@ def likeness(
 ) -> ContextSimilarity:
     """Compare the context of a value or name of the response with the context of one in a source sentence.
 
-    The field `rank` of the result is 0, because it depends on the other source sentences. The caller sets it.
+    The field `rank` of the result is always 0, because the rank depends on the other source sentences.
 
     Args:
         words: The words of the response's sentence with their weights.

@@ -19,7 +19,7 @@ from veridical.text.segment import sentences
 
 
 def may_frame(text: str) -> bool:
-    """Check by single words whether a text may contain a framing sentence, such as "Here is a summary:".
+    """Check quickly whether a text may contain a framing sentence, such as "Here is a summary:".
 
     If the result is False, `framing_sentences` finds none in this text, so you can skip its slower search.
     """
@@ -171,8 +171,8 @@ def without_framing(
     r"""Replace everything in `text` that makes no claim by spaces, so that all other words keep their positions.
 
     This concerns markup, citations, list numbers, headings, words before a claim ("Yes, "), and framing sentences,
-    which introduce or end the answer or refuse to answer. A list number becomes a dash. Citations by author and year
-    are replaced only if they refer to one of the sources.
+    which introduce or end the answer or refuse to answer. A list number that begins a line becomes a dash. Citations by
+    author and year are replaced only if they refer to one of the sources.
 
     Args:
         text: The response.

@@ -181,7 +181,7 @@ def sentences(text: str) -> list[Span]:
 def sentence_at(text: str, position: int) -> Span:
     """Return the span of the sentence of a text that contains the character at `position`.
 
-    White space between two sentences belongs to the sentence before it.
+    For white space between two sentences, this is the sentence before it.
     """
     spans = _cached(text)
     i = bisect_right(spans, position, key=lambda sentence: sentence.start) - 1

@@ -19,7 +19,7 @@ _BASE = re.compile(
 
 
 def is_note_mark(before: str, text: str) -> bool:
-    """Check whether superscript text is a note mark, a reference to a footnote, and not a power or an ending ("1st").
+    """Check whether superscript text is a note mark (a reference to a footnote), not a power or an ending ("1st").
 
     A number after punctuation, a word or another number is a note mark. After 10, 2, a closing bracket, or a unit or
     variable of at most three letters, the number is a power.

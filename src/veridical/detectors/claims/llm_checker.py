@@ -296,8 +296,9 @@ def _excerpt(text: str) -> str:
 def read_cot(reply: Reply, label: str, claim: str, sources: Sequence[Source]) -> ClaimResult:
     """Parse a reply with reasoning: a score of 0 or 1 from its last line, with the quotes in the reasoning as evidence.
 
-    This is the format of George and Stuhlmüller 2023, A.1.3. Quotes of three words or more are searched for in the
-    sources and in the claim. Quotes that occur in neither are listed in `reason` and counted in `unsupported_quotes`.
+    This is the format of George and Stuhlmüller 2023, A.1.3. Quotes that occur in a source become evidence. Quotes of
+    three words or more that occur neither in a source nor in the claim are listed in `reason`, and counted in
+    `unsupported_quotes`.
 
     Small models do not always keep to the format, so two more forms are accepted: a bare "Yes" or "No", and an answer
     at the end of the last line, after a finished sentence and outside quotes ("It says so. Supported: Yes").

@@ -61,7 +61,7 @@ class QAChecker:
         return prompt("qa_questions"), prompt("verify_document"), prompt("qa_answer")
 
     def check(self, questions: Sequence[Question]) -> list[ClaimResult]:
-        """Check each claim. A first call to the model writes the questions about all claims, a second answers them."""
+        """Check each claim. One call to the model requests questions about all claims, and another one the answers."""
         ask = self.prompts[0]
         requests = [
             Request(

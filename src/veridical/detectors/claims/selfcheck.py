@@ -32,7 +32,7 @@ _CHECKERS = ("yes_no", "cot")
 
 
 class SampleChecker(LLMChecker):
-    """Asks a chat model, for `SelfCheck`, whether a sentence of a response agrees with a new answer to its question."""
+    """Asks a chat model whether a sentence agrees with another answer to the same question. `SelfCheck` uses it."""
 
     document_prompt = "selfcheck_document"
 

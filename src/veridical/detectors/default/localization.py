@@ -132,8 +132,8 @@ def windows_of(case: Case) -> tuple[list[str], list[str]]:
     """Return the texts that `location_of` embeds: the source text around each occurrence, and the source sentences.
 
     The first list has the text around each occurrence of the short answer (the response), and is empty if there is
-    none. The second list has all sentences of the sources, cut into pieces of at most 200 characters. If there are more
-    than 8 occurrences or 32 pieces, those that share the most words with the question are kept.
+    none. The second list has all sentences of the sources, with long sentences cut into pieces. If there are more than
+    `_MOST_PLACES` occurrences or `_MOST_WINDOWS` pieces, those that share the most words with the question are kept.
     """
     asked = set(word_forms((case.question or "").casefold()))
 

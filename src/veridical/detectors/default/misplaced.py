@@ -22,7 +22,8 @@ def misplaced(case: Case) -> Iterator[Mention]:
 
     * A source sentence has all other content words of the response sentence, but another value or name of the same
       kind. The source sentences with the yielded value or name lack some of these words.
-    * The source sentence closest to the response sentence clearly has another value in its place (`compare_mention`).
+    * The closest source sentence with a value of the same kind clearly has another one in its place
+      (`compare_mention`). This case does not apply to names.
 
     >>> from veridical.records.types import Source
     >>> source = Source("a", "Ann was born in 1950. Ben was born in 1962.")

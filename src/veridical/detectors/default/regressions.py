@@ -177,7 +177,7 @@ class LevelModel:
     """The logistic regression of one level (words, responses or source sentences), with its threshold.
 
     Attributes:
-        classifier: The coefficients and the intercept, in the columns named in `COLUMNS`.
+        classifier: The intercept, and the coefficients of the columns named in `COLUMNS`.
         threshold: The lowest probability that is flagged, in [0, 1].
     """
 

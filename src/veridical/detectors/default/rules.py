@@ -245,7 +245,7 @@ def score(
     without: frozenset[str] = frozenset(),
     sentence_encoder: SentenceEncoder | None = None,
 ) -> list[ScoredResponse]:
-    """Compute the encoder's logits for the words and sentences of each response, with the rules in `RULES` applied.
+    """Compute the encoder's logits for words and sentences of each response, with all rules but `misplaced` applied.
 
     Some rules change the case before it is encoded, and others change the logits. The encoder gets each sentence of the
     response with as much of the sources as fits.

@@ -57,7 +57,7 @@ def with_question(case: Case) -> tuple[Case, int]:
 
 
 def without_question(scored: ScoredResponse, length: int) -> ScoredResponse:
-    """Remove the question that `with_question` put before a short answer, from the logits of the longer response.
+    """Remove from the logits of a response the question that `with_question` put before it.
 
     Args:
         scored: The logits of the longer response.
@@ -118,7 +118,7 @@ def in_its_places(case: Case) -> list[Case]:
 
 
 def places(answer: str, text: str, *, sentences_before: int, before: int, after: int) -> Iterator[str]:
-    """Yield the source text around each occurrence of a short answer, up to the first 1,000 occurrences.
+    """Yield the source text around each occurrence of a short answer, up to the first `_MOST_MATCHES` occurrences.
 
     Answers such as "yes" and "no" yield nothing.
 
@@ -149,10 +149,10 @@ def places(answer: str, text: str, *, sentences_before: int, before: int, after:
 def answer_in(case: Case) -> Span | None:
     """Find the words of a short statement that answer the question: its only value or name that is not in the question.
 
-    Return None if the statement seems to be about something else, because fewer than half of its other content words
-    occur in the question. Also return None if the response has several such values or names, a negation, several
-    sentences, or more than 20 words, if it is a short answer itself (at most `MOST_WORDS` words), or if the value or
-    name has more than `MOST_WORDS` words.
+    Return None if the statement seems to be about something else, because too few of its other content words occur in
+    the question. Also return None if the question is missing or too long, if the response has several such values or
+    names, a negation, several sentences, or more than `_LONGEST_STATEMENT` words, if it is a short answer itself (at
+    most `MOST_WORDS` words), or if the value or name has more than `MOST_WORDS` words.
 
     >>> case = Case("1", "The new library opened in 1931.", question="When did the new library open?")
     >>> answer_in(case).of(case.response)

@@ -27,8 +27,8 @@ class _Difference:
 def sign_discrepancies(case: Case) -> Iterator[Discrepancy]:
     """Yield symbols of the response that a source contradicts between the same words, such as ">" for "<".
 
-    A source must have the words of the sentence in the same order, or at least the words beside the symbol. If a source
-    has the sentence with the same symbols, nothing is yielded. The source's symbol becomes the correction.
+    A source must have the words of the sentence in the same order, or at least the words beside the symbol, and no
+    source may have the same symbols there. The source's symbol becomes the correction.
 
     >>> case = Case("1", "It was small (p > 0.05).", (Source("s", "An effect was found, p < 0.05."),))
     >>> [(each.span.of(case.response), each.reason) for each in sign_discrepancies(case)]

@@ -66,8 +66,8 @@ class _Turn:
 def speaker_discrepancies(case: Case) -> Iterator[Discrepancy]:
     r"""Yield the names of speakers to whom the response attributes a sentence that another speaker of a source said.
 
-    At least 75% of its content words must occur in one sentence of the other speaker, and at least 30 percentage points
-    fewer in each sentence of the named speaker. The name of the other speaker becomes the correction.
+    Most content words of the sentence must occur in one sentence of the other speaker, and clearly fewer in each
+    sentence of the named speaker. The name of the other speaker becomes the correction.
 
     >>> from veridical.records.types import Source
     >>> case = Case("1", "Ben said they need staff.", (Source("s", "Ana: We need staff.\nBen: I am off."),))

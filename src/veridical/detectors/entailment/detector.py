@@ -128,7 +128,7 @@ class Entailment:
         return {"form": asdict(self.form), "layer": layer, **self.scorer.fingerprint()}
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement]:
-        """Judge each case. The pairs of source part and response sentence of all cases are scored in one call."""
+        """Judge each case. All pairs of a source part and a text to check are scored in one call for all cases."""
         return [self._judgement(compared) for compared in compare(self.scorer, self.form, cases)]
 
     def _judgement(self, compared: Compared) -> Judgement:

@@ -58,9 +58,9 @@ def kind_of_error(
 ) -> str | None:
     """Classify the error in a flagged sentence, and return the most probable kind, or None if it is not clear.
 
-    The result is a key of `KINDS`, such as "value" or "negation". It is None if no kind has a probability of at least
-    0.4, if the sentence shares no words with the sources, or if the regression knows no word of a sentence that is
-    flagged as a whole.
+    The result is a key of `KINDS`, such as "value" or "negation". It is None if no kind is probable enough, if the
+    sentence shares no words with the sources, or if the regression knows no word of a sentence that is flagged as a
+    whole.
 
     Args:
         sources: The index of the sources.
@@ -113,8 +113,6 @@ def _weights() -> dict[str, list[float]]:
 
 def is_most(flagged: int, words: int) -> bool:
     """Check whether enough words of a sentence are flagged to treat the complete sentence as flagged.
-
-    At least 60% of its words must be flagged, and at least five.
 
     Args:
         flagged: The number of flagged words.

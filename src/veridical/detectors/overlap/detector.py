@@ -50,8 +50,8 @@ class Overlap:
     * "rouge" and "rouge-plain" use the words of the rouge-score package, with and without its stemmer. They include
       stop words.
 
-    Symbols, identifiers and values that clearly differ from the sources by fixed rules (`discrepancies`) also score 1,
-    except with "rouge" and "rouge-plain".
+    Symbols, identifiers and other words that clearly differ from the sources by fixed rules (`discrepancies`) also
+    score 1, except with "rouge" and "rouge-plain".
     """
 
     info = DetectorInfo()

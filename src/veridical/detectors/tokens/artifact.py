@@ -30,7 +30,7 @@ KIND = "tokens"
 
 @dataclass(frozen=True, slots=True)
 class TokenScale:
-    """The fitted conversion of logits to probabilities, such as those of words or of responses, with its threshold.
+    """The fitted conversion of logits to probabilities for one level, such as words, and the threshold for these.
 
     A logit becomes the probability 1 / (1 + exp(-(slope * logit + intercept))).
 

@@ -220,7 +220,8 @@ class Tokens:
     def judge_spans(self, cases: Sequence[Case], spans: Sequence[Sequence[Span]]) -> list[Judgement]:
         """Judge each case, with one verdict for each span of the response that you pass.
 
-        The hidden states of all tokens in a span are pooled, so that the span has a single score.
+        The hidden states of all tokens in a span are pooled, so that the span has a single score. A span without tokens
+        has no verdict.
 
         Args:
             cases: The cases to judge.
