@@ -32,6 +32,7 @@ def main(
     tokens: int = 150_000,
     model: Annotated[str | None, "writes the statements; without it, rules do"] = None,
     url: Annotated[str | None, "the chat server, with /v1"] = None,
+    concurrency: Annotated[int, "requests at the same time"] = 1,
     out: Path = Path("build/adapting"),
 ) -> Iterator[dict[str, Any]]:
     parts = split_by_document(read(f"summedits:{data / 'summedits'}"))
@@ -44,7 +45,7 @@ def main(
     work = out.with_name(out.name + ".work")
     chat = None
     if model:
-        connection = Connection(base_url=url, cache=work / "replies.db", concurrency=1, timeout=900.0)
+        connection = Connection(base_url=url, cache=work / "replies.db", concurrency=concurrency, timeout=900.0)
         work.mkdir(parents=True, exist_ok=True)
         chat = connection.chat(model)
     start = time.perf_counter()

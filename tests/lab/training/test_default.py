@@ -17,7 +17,7 @@ from veridical.records.types import Case, Example, Judgement, Level, Outcome, So
 from veridical.workflows.checking import check_cases
 from veridical_lab.adapt.adapting import Adapting, further_trained
 from veridical_lab.models.testing import tiny
-from veridical_lab.training import default
+from veridical_lab.training import default, default_levels
 from veridical_lab.training.checkpoint import TrainingStopped
 from veridical_lab.training.default import DefaultTraining, train_default
 from veridical_lab.training.default_data import _without_questions, part_of
@@ -106,7 +106,9 @@ def test_the_curve_of_short_answers_meets_the_threshold_where_it_separates_best(
     assert fit_short_answers(rows.of(lambda name: not name.startswith("answers_in_place_")), 0.7) == (None, {})
 
 
-def test_levels_are_fitted_on_the_chosen_sets_with_at_most_so_many_false_alarms() -> None:
+def test_levels_are_fitted_on_the_chosen_sets_with_at_most_so_many_false_alarms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rng = np.random.default_rng(0)
     rows = LevelRows()
     for name, sign in (("written", -1.0), ("written_de", 1.0)):  # the logit means the opposite in the other set
@@ -116,9 +118,8 @@ def test_levels_are_fitted_on_the_chosen_sets_with_at_most_so_many_false_alarms(
         rows.add(name, list(table), labels.tolist())
     wanted = rows.of(lambda name: name == "written_de")
     for most in (0.1, 0.3):
-        models, figures = fit_levels(
-            {Level.RESPONSE: rows}, fitted_on=lambda name: name == "written_de", false_alarms=most
-        )
+        monkeypatch.setattr(default_levels, "FALSE_ALARMS", most)
+        models, figures = fit_levels({Level.RESPONSE: rows}, fitted_on=lambda name: name == "written_de")
         model = models[Level.RESPONSE]
         scores = np.array([model.probabilities(item).max() for item in wanted.rows])
         flagged = (scores >= model.threshold)[~np.array(wanted.labels)].mean()

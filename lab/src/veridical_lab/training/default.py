@@ -228,14 +228,13 @@ def assemble(
     *,
     base: Path | None = None,
     fitted_on: Callable[[str], bool] = lambda name: True,
-    false_alarms: float | None = None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Path:
     """Export an encoder, fit the regressions on validation examples, and write the detector to a folder.
 
     If `validation` has no labels for a level, or no short answers, the corresponding regression or curve is copied from
-    the detector in the folder `base`. So is its detector for other languages, if there is one. `fitted_on` and
-    `false_alarms` are those of `default_levels.fit_levels`.
+    the detector in the folder `base`. So is its detector for other languages, if there is one. `fitted_on` is
+    passed to `default_levels.fit_levels`.
     """
     of_each = max(_ROUNDED_FOR, _ROUNDED_IN_ALL // len(validation))
     examples = [example for of_set in some_of_each(validation, of_each).values() for example in of_set]
@@ -244,9 +243,7 @@ def assemble(
     rows, kinds = level_rows(Tokens(classifier, onnx="int8").scorer, validation, progress=progress)
     old = {} if base is None else json.loads((base / DETECTOR).read_text("utf-8"))
     models, figures = fit_levels(
-        {level: of for level, of in rows.items() if of.rows or level.value not in old},
-        fitted_on=fitted_on,
-        false_alarms=false_alarms,
+        {level: of for level, of in rows.items() if of.rows or level.value not in old}, fitted_on=fitted_on
     )
     contradiction, figures["contradiction"] = fit_contradiction(kinds)
     response = models.get(Level.RESPONSE)

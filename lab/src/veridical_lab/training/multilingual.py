@@ -53,7 +53,6 @@ _STATEMENTS = ("written_", "pawsx_")
 
 Correct paraphrases get higher scores there than in English, and other sets contain few of them.
 """
-_FALSE_ALARMS = 0.15
 _EVERY = 4  # steps between two steps with questions
 _QUESTIONS = 8  # questions in such a step, all in one language
 _OTHER_PASSAGES = 0.3  # weight of the loss that compares with windows of other passages
@@ -141,7 +140,6 @@ def train_languages(
         folder,
         options.reader,
         fitted_on=lambda name: name.startswith(_STATEMENTS) and len(languages_of([name])) > 1,
-        false_alarms=_FALSE_ALARMS,
         progress=progress,
     )
     if out.resolve() != detector.resolve():
