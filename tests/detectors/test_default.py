@@ -22,7 +22,7 @@ from veridical.metrics.calibrators import calibrator
 from veridical.metrics.ranking import roc_auc
 from veridical.records.errors import DataError, InputError, UnknownNameError
 from veridical.records.judging import NO_CLAIM
-from veridical.records.types import Case, Example, Judgement, Level, Source, Turn
+from veridical.records.types import Case, Example, Judgement, Level, Source
 from veridical.text.lexical import FEATURES
 from veridical.text.segment import sentences, words
 from veridical_lab.training.default_levels import level_rows
@@ -233,15 +233,6 @@ def test_a_rule_that_is_left_out_has_no_effect(folder: Path, detector: Default) 
         assert without.fingerprint() != detector.fingerprint()
     with pytest.raises(UnknownNameError, match="did you mean copies"):
         Default(folder, without=["copy"])
-
-
-def test_of_a_conversation_only_the_last_turns_are_read(detector: Default) -> None:
-    turns = [Turn(speaker, f"It is {i} o'clock.") for i, speaker in enumerate(["user", "assistant"] * 3)]
-    case = Case("1", "The tower is in Oslo.", (Source("s", "The tower is in Bergen."),))
-    of_all, of_three, of_two = (
-        detector.judge([replace(case, history=tuple(turns[-count:]))])[0].hallucination for count in (6, 3, 2)
-    )
-    assert of_all == of_three != of_two
 
 
 def test_each_sentence_has_a_probability_and_the_worst_one_counts(detector: Default) -> None:

@@ -253,10 +253,9 @@ def assemble(
     encoder_folder = out / ENCODER
     if encoder_folder.exists():
         shutil.rmtree(encoder_folder)
-    # leave out the encoder's own weights: judging needs only the ONNX file
-    shutil.copytree(
-        classifier, encoder_folder, ignore=shutil.ignore_patterns("checkpoint", "model.safetensors", "model.onnx*")
-    )
+    # leave out what a killed export left behind, and the encoder's own weights: judging needs only the ONNX file
+    left_out = shutil.ignore_patterns("checkpoint", "model.safetensors", "model.onnx*", "*.part")
+    shutil.copytree(classifier, encoder_folder, ignore=left_out)
     split(encoder_folder / ONNX, "int8")
     if base is not None and (base / OTHER_LANGUAGES).is_dir():
         shutil.copytree(base / OTHER_LANGUAGES, out / OTHER_LANGUAGES, dirs_exist_ok=True)

@@ -17,7 +17,7 @@ from veridical.detectors.default.absences import answers, lacking, matter_of_abs
 from veridical.detectors.default.copies import is_copied
 from veridical.detectors.default.localization import Location, location_of
 from veridical.detectors.default.misplaced import misplaced
-from veridical.detectors.default.rewriting import in_forms_of_response, with_recent_turns, without_unsupported_context
+from veridical.detectors.default.rewriting import in_forms_of_response, without_unsupported_context
 from veridical.detectors.default.short_answers import answer_in, in_its_places, with_question, without_question
 from veridical.detectors.default.totals import computed_amounts
 from veridical.detectors.discrepancies import finding
@@ -208,7 +208,6 @@ RULES: Mapping[str, Rule] = {
         Rule("framing", "text that makes no claim, such as a greeting", rewrite=_without_framing),
         Rule("forms", "values and words of sources in another form", rewrite=in_forms_of_response, of_sources=True),
         Rule("context", "a wrong premise of the question or an earlier answer", rewrite=without_unsupported_context),
-        Rule("recent_turns", "a conversation of more than three turns", rewrite=with_recent_turns),
         Rule("places", "a short answer that may answer another question", places=in_its_places),
         Rule("location", "a short answer in a sentence that is not about its question", locate=location_of),
         Rule("answer", "a value or name that may answer another question than that of its statement", answer=answer_in),
